@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was seen on a host: facts about one container, never decisions."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import AwareDatetime
+
+from perdure.model.base import Model
+
+
+class ContainerState(StrEnum):
+    """A container as it really is; DEAD is what Podman calls running although its process is gone."""
+
+    CREATED = "created"
+    RUNNING = "running"
+    PAUSED = "paused"
+    STOPPING = "stopping"
+    EXITED = "exited"
+    DEAD = "dead"
+    MISSING = "missing"
+
+
+class Health(StrEnum):
+    """What the last healthcheck said."""
+
+    NONE = "none"
+    STARTING = "starting"
+    HEALTHY = "healthy"
+    UNHEALTHY = "unhealthy"
+
+
+class LastExit(Model):
+    """How a container ended."""
+
+    code: int | None = None
+    """The exit code, or None where the container vanished before it could be read."""
+    signal: str | None = None
+    """The signal's name where the code is above 128, for example SIGKILL."""
+    oom: bool = False
+    """True where Podman says that the kernel ended it for want of memory."""
+    at: AwareDatetime | None = None
+
+
+class Live(Model):
+    """The container that is really up."""
+
+    generation: int
+    container_id: str
+    image_digest: str = ""
+    started_at: AwareDatetime | None = None
+    health: Health = Health.NONE
+
+
+class Observation(Model):
+    """One thing that a host saw happen to a container of a workload."""
+
+    container_id: str
+    generation: int
+    state: ContainerState
+    exit: LastExit | None = None
+    health: Health = Health.NONE
+    started_at: AwareDatetime | None = None
+    seen_at: AwareDatetime
+    reason: str = ""
+    """Short cause for the history, for example "died" or "removed by hand"."""

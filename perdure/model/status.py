@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The status of one workload: what a user asks for, and gets without a lie."""
+
+from __future__ import annotations
+
+from pydantic import AwareDatetime
+
+from perdure.model.base import Model
+from perdure.model.faults import LastError
+from perdure.model.observation import LastExit, Live
+from perdure.model.states import State, Substate
+
+HISTORY_LENGTH = 30
+"""How many transitions a status keeps."""
+
+
+class Transition(Model):
+    """One change of state or substate."""
+
+    at: AwareDatetime
+    state: State
+    substate: Substate
+    generation: int
+    reason: str = ""
+
+
+class WorkloadStatus(Model):
+    """Everything about one workload; the keys that matter most come first, as the Web UI shows them in this order."""
+
+    state: State
+    substate: Substate
+    last_error: LastError | None = None
+    host: str
+    name: str
+    manifest: str = ""
+    image: str = ""
+    generation: int = 0
+    """The latest accepted generation; 0 before the first."""
+    revision: int | None = None
+    spec_hash: str = ""
+    since: AwareDatetime
+    """When the state and substate were entered."""
+    attempt: int = 0
+    """The number of the try under way or waited for, 0 where there is none."""
+    next_attempt_at: AwareDatetime | None = None
+    give_up_at: AwareDatetime | None = None
+    live: Live | None = None
+    last_exit: LastExit | None = None
+    restarts: int = 0
+    paused: bool = False
+    host_seen_at: AwareDatetime | None = None
+    incarnation: str = ""
+    warning: str = ""
+    """Something that did not stop the workload but that a user should know, for example an image that could not be refreshed."""
+    history: tuple[Transition, ...] = ()
