@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How log records look. Everybody logs by the standard library's loggers; structlog only renders what reaches the root.
+
+Temporal's ``workflow.logger`` and ``activity.logger`` are such loggers, and are silent during a replay.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Final, Literal
+
+import structlog
+
+from perdure.runtime.settings import Settings
+
+_SHARED: Final[tuple[structlog.typing.Processor, ...]] = (
+    structlog.stdlib.add_log_level,
+    structlog.stdlib.add_logger_name,
+    structlog.stdlib.ExtraAdder(),
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
+)
+_QUIET: Final = ("temporalio", "httpx", "httpcore", "urllib3", "podman")
+"""Libraries that tell at level info what nobody asked."""
+
+
+def configure(settings: Settings) -> None:
+    """Send every record to stderr, as text for people or as JSON for machines. Call once, first."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(formatter(_format(settings.log_format)))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(settings.log_level.upper())
+    for name in _QUIET:
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def formatter(kind: Literal["console", "json"]) -> logging.Formatter:
+    """The formatter that ``configure`` gives to the root."""
+    final: list[structlog.typing.Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
+    if kind == "json":
+        final += [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer(ensure_ascii=False)]
+    else:
+        final += [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+    return structlog.stdlib.ProcessorFormatter(foreign_pre_chain=_SHARED, processors=final)
+
+
+def _format(wanted: str) -> Literal["console", "json"]:
+    if wanted == "auto":
+        return "console" if sys.stderr.isatty() else "json"
+    return "json" if wanted == "json" else "console"
