@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small images made on the spot from a static busybox: no internet, no build tool, 0.2 s each."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import tarfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.support.podman import IsolatedPodman
+
+APPLETS: Final = (
+    "cat chmod cp date df dd echo env false grep head hostname httpd id kill ls mkdir mount nc ps pwd rm sh sleep stat"
+    " stty tail test touch tr trap true ulimit uname wc wget which yes"
+).split()
+
+OBEDIENT: Final = 'trap "echo stopping; exit 0" TERM INT; echo started; while :; do sleep 3600 & wait $!; done'
+"""Writes a line, sleeps, and ends at once on SIGTERM."""
+STUBBORN: Final = 'trap "" TERM; echo started; while :; do sleep 1; done'
+"""Ignores SIGTERM."""
+
+PASSWD: Final = "root:x:0:0:root:/:/bin/sh\napp:x:1000:1000:app:/:/bin/sh\n"
+GROUP: Final = "root:x:0:\napp:x:1000:\n"
+
+
+def busybox() -> Path:
+    """The static busybox of this machine (Debian: package ``busybox-static``)."""
+    if (found := shutil.which("busybox")) is None:
+        raise FileNotFoundError("busybox is not installed: apt-get install busybox-static")
+    return Path(found)
+
+
+def rootfs(extra: Mapping[str, bytes] | None = None) -> bytes:
+    """A tar archive with busybox, its applets, /etc/passwd and /tmp, and extra files by path."""
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+
+        def add(path: str, data: bytes, mode: int = 0o644) -> None:
+            entry = tarfile.TarInfo(path)
+            entry.size, entry.mode = len(data), mode
+            tar.addfile(entry, io.BytesIO(data))
+
+        for folder, mode in (("bin", 0o755), ("etc", 0o755), ("tmp", 0o1777)):
+            entry = tarfile.TarInfo(folder)
+            entry.type, entry.mode = tarfile.DIRTYPE, mode
+            tar.addfile(entry)
+        add("bin/busybox", busybox().read_bytes(), 0o755)
+        for applet in APPLETS:
+            entry = tarfile.TarInfo(f"bin/{applet}")
+            entry.type, entry.linkname = tarfile.SYMTYPE, "busybox"
+            tar.addfile(entry)
+        add("etc/passwd", PASSWD.encode())
+        add("etc/group", GROUP.encode())
+        for path, data in (extra or {}).items():
+            add(path, data, 0o755)
+    return archive.getvalue()
+
+
+class Images:
+    """Makes images in one Podman, and pushes them to registries."""
+
+    def __init__(self, podman: IsolatedPodman) -> None:
+        self._podman = podman
+
+    def make(
+        self,
+        name: str,
+        command: Sequence[str] = ("sh", "-c", OBEDIENT),
+        *,
+        architecture: str | None = None,
+        extra: Mapping[str, bytes] | None = None,
+        changes: Sequence[str] = (),
+    ) -> str:
+        """Make an image ``localhost/NAME`` that runs a command, and return its reference.
+
+        Args:
+            name: name with tag, for example ``obedient:1``.
+            command: what it runs.
+            architecture: what the image claims to be, for example ``arm64``.
+            extra: more files by path, executable.
+            changes: more Dockerfile instructions, for example ``EXPOSE 80/tcp``.
+        """
+        reference = f"localhost/{name}"
+        instructions = [f"CMD {json.dumps(list(command))}", "ENV PATH=/bin", *changes]
+        options = [option for instruction in instructions for option in ("--change", instruction)]
+        if architecture:
+            options += ["--arch", architecture]
+        self._podman.cli("import", "--quiet", *options, "-", reference, input=rootfs(extra))
+        return reference
+
+    def obedient(self, tag: str = "1") -> str:
+        """Writes "started", sleeps, ends at once on SIGTERM with code 0."""
+        return self.make(f"obedient:{tag}", extra={"tag": tag.encode()})
+
+    def stubborn(self) -> str:
+        """Writes "started" and ignores SIGTERM."""
+        return self.make("stubborn:1", ("sh", "-c", STUBBORN))
+
+    def exiting(self, code: int) -> str:
+        """Writes "started" and ends with a code."""
+        return self.make(f"exiting:{code}", ("sh", "-c", f"echo started; exit {code}"))
+
+    def foreign(self) -> str:
+        """Claims to be for arm64."""
+        return self.make("foreign:1", architecture="arm64", extra={"tag": b"arm64"})
+
+    def large(self, mebibytes: int) -> str:
+        """Carries that much data which cannot be compressed, for slow pulls."""
+        return self.make(f"large:{mebibytes}", extra={"ballast": os.urandom(mebibytes << 20)})
+
+    def push(
+        self, image: str, destination: str, *, credentials: tuple[str, str] | None = None, ca: Path | None = None
+    ) -> str:
+        """Push a local image as ``destination`` (``host:port/repository:tag``), and return the manifest's digest."""
+        return self._push(["push"], image, destination, credentials, ca)
+
+    def push_index(self, images: Sequence[str], destination: str) -> str:
+        """Push an image index that lists these images, each for its own architecture, and return its digest."""
+        index = f"localhost/index-{os.urandom(4).hex()}:1"
+        self._podman.cli("manifest", "create", index)
+        for image in images:
+            self._podman.cli("manifest", "add", index, f"containers-storage:{image}")
+        digest = self._push(["manifest", "push", "--all"], index, destination, None, None)
+        self._podman.cli("manifest", "rm", index)
+        return digest
+
+    def forget(self, image: str) -> None:
+        """Remove an image, and the containers that use it, so that it must be pulled again."""
+        self._podman.cli("image", "rm", "--force", "--ignore", image)
+
+    def _push(
+        self,
+        how: list[str],
+        image: str,
+        destination: str,
+        credentials: tuple[str, str] | None,
+        ca: Path | None,
+    ) -> str:
+        digest_file = self._podman.service.home / "pushed-digest"
+        options = ["--quiet", f"--digestfile={digest_file}"]
+        options += [f"--cert-dir={ca.parent}"] if ca else ["--tls-verify=false"]
+        if credentials:
+            options += ["--creds", ":".join(credentials)]
+        self._podman.cli(*how, *options, image, f"docker://{destination}")
+        return digest_file.read_text().strip()

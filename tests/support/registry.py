@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real registry (the Debian package ``docker-registry``) on a free port, which can be stopped, killed and started again."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Self
+
+import bcrypt
+import yaml
+
+from tests.support.certificates import Certificate
+from tests.support.ports import free_port, is_listening
+from tests.support.waiting import eventually
+
+REQUEST: Final = re.compile(r'"(?P<method>[A-Z]+) (?P<path>\S+) HTTP/[\d.]+" (?P<status>\d{3})')
+
+
+class Registry:
+    """A registry with its own storage. Its port stays the same for its whole life.
+
+    Args:
+        users: names and passwords that may pull and push; everybody where None.
+        certificate: speak TLS with this certificate.
+    """
+
+    def __init__(self, users: Mapping[str, str] | None = None, certificate: Certificate | None = None) -> None:
+        self.home = Path(tempfile.mkdtemp(prefix="perdure-registry-"))
+        self.port = free_port()
+        # Podman in tests takes localhost for insecure, 127.0.0.1 not: see IsolatedPodman.
+        self.address = f"{'127.0.0.1' if certificate else 'localhost'}:{self.port}"
+        self._log = self.home / "requests.log"
+        self._users = users
+        self._certificate = certificate
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.destroy()
+
+    def start(self) -> None:
+        """Start it, or do nothing where it runs."""
+        if self._process is not None:
+            return
+        config = self.home / "config.yml"
+        config.write_text(yaml.safe_dump(self._config()))
+        with self._log.open("ab") as log:
+            command = ["docker-registry", "serve", str(config)]
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.home)
+        eventually(self._is_up, within=15, what=f"the registry listens, see {self._log}")
+
+    def stop(self) -> None:
+        """End it politely. What was pushed stays."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(15)
+            self._process = None
+
+    def kill(self) -> None:
+        """End it by SIGKILL. What was pushed stays."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def restart(self) -> None:
+        """Kill it and start it again on the same port."""
+        self.kill()
+        self.start()
+
+    def destroy(self) -> None:
+        """End it and remove what it stored."""
+        self.kill()
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    def reference(self, repository: str, tag: str = "1") -> str:
+        """How an image in this registry is called."""
+        return f"{self.address}/{repository}:{tag}"
+
+    def requests(self, repository: str = "", method: str = "") -> list[tuple[str, str, int]]:
+        """The requests so far, as method, path and status, optionally only those for a repository or of a method."""
+        found = [(m["method"], m["path"], int(m["status"])) for m in REQUEST.finditer(self._log.read_text())]
+        return [r for r in found if (not repository or f"/{repository}/" in r[1]) and (not method or r[0] == method)]
+
+    def _is_up(self) -> bool:
+        if self._process is None or self._process.poll() is not None:
+            raise RuntimeError(f"docker-registry ended: {self._log.read_text()[-1000:]}")
+        return is_listening(self.port)
+
+    def _config(self) -> dict[str, Any]:
+        http: dict[str, Any] = {"addr": f"127.0.0.1:{self.port}", "relativeurls": True}
+        if self._certificate:
+            http["tls"] = {"certificate": str(self._certificate.certificate), "key": str(self._certificate.key)}
+        config: dict[str, Any] = {
+            "version": 0.1,
+            "log": {"level": "error", "accesslog": {"disabled": False}},
+            "storage": {"filesystem": {"rootdirectory": str(self.home / "data")}, "delete": {"enabled": True}},
+            "http": http,
+        }
+        if self._users is not None:
+            passwords = self.home / "htpasswd"
+            passwords.write_text("".join(f"{name}:{_hashed(secret)}\n" for name, secret in self._users.items()))
+            config["auth"] = {"htpasswd": {"realm": "perdure tests", "path": str(passwords)}}
+        return config
+
+
+def _hashed(password: str) -> str:
+    # Four rounds are the least that bcrypt allows: tests need no strength.
+    return bcrypt.hashpw(password.encode(), bcrypt.gensalt(rounds=4, prefix=b"2b")).decode()
