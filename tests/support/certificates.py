@@ -28,7 +28,7 @@ def issue_certificate(folder: Path) -> Certificate:
     certificate, key = folder / "server.crt", folder / "server.key"
     _openssl("req", "-x509", *curve, "-subj", "/CN=perdure test authority", "-keyout", ca_key, "-out", ca)
     names = "subjectAltName=DNS:localhost,IP:127.0.0.1"
-    signed_by = ["-CA", ca, "-CAkey", ca_key, "-addext", names]
+    signed_by: list[str | Path] = ["-CA", ca, "-CAkey", ca_key, "-addext", names]
     _openssl("req", "-x509", *curve, "-subj", "/CN=localhost", *signed_by, "-keyout", key, "-out", certificate)
     return Certificate(ca, certificate, key)
 

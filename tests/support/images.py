@@ -7,17 +7,13 @@ import io
 import json
 import os
 import shutil
+import subprocess
 import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from tests.support.podman import IsolatedPodman
-
-APPLETS: Final = (
-    "cat chmod cp date df dd echo env false grep head hostname httpd id kill ls mkdir mount nc ps pwd rm sh sleep stat"
-    " stty tail test touch tr trap true ulimit uname wc wget which yes"
-).split()
 
 OBEDIENT: Final = 'trap "echo stopping; exit 0" TERM INT; echo started; while :; do sleep 3600 & wait $!; done'
 """Writes a line, sleeps, and ends at once on SIGTERM."""
@@ -35,6 +31,12 @@ def busybox() -> Path:
     return Path(found)
 
 
+def applets() -> list[str]:
+    """The commands that this busybox knows."""
+    listed = subprocess.run([busybox(), "--list"], check=True, capture_output=True, text=True).stdout
+    return [applet for applet in listed.split() if applet != "busybox"]
+
+
 def rootfs(extra: Mapping[str, bytes] | None = None) -> bytes:
     """A tar archive with busybox, its applets, /etc/passwd and /tmp, and extra files by path."""
     archive = io.BytesIO()
@@ -50,7 +52,7 @@ def rootfs(extra: Mapping[str, bytes] | None = None) -> bytes:
             entry.type, entry.mode = tarfile.DIRTYPE, mode
             tar.addfile(entry)
         add("bin/busybox", busybox().read_bytes(), 0o755)
-        for applet in APPLETS:
+        for applet in applets():
             entry = tarfile.TarInfo(f"bin/{applet}")
             entry.type, entry.linkname = tarfile.SYMTYPE, "busybox"
             tar.addfile(entry)
@@ -90,7 +92,7 @@ class Images:
         options = [option for instruction in instructions for option in ("--change", instruction)]
         if architecture:
             options += ["--arch", architecture]
-        self._podman.cli("import", "--quiet", *options, "-", reference, input=rootfs(extra))
+        self._podman.cli("import", "--quiet", *options, "-", reference, stdin=rootfs(extra))
         return reference
 
     def obedient(self, tag: str = "1") -> str:

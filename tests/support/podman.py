@@ -16,8 +16,8 @@ from perdure.runtime.podman_service import PodmanService
 class IsolatedPodman:
     """A private Podman with its API service, unique for each instance.
 
-    Registries at ``localhost`` may speak plain HTTP; those at ``127.0.0.1`` must have a certificate that is trusted, so that
-    tests of TLS need no second Podman. Networks are shared with the machine: use network ``none`` or unique names.
+    Registries at ``localhost`` may speak plain HTTP; those at ``127.0.0.1`` must have a certificate that is trusted, so
+    that tests of TLS need no second Podman. Networks are shared with the machine: use network ``none`` or unique names.
     """
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
@@ -57,11 +57,11 @@ class IsolatedPodman:
         """Remove everything: containers, images, service, mounts, files."""
         self.service.destroy()
 
-    def cli(self, *arguments: str, input: bytes | None = None, check: bool = True, timeout: float = 120) -> str:
+    def cli(self, *arguments: str, stdin: bytes | None = None, check: bool = True, timeout: float = 120) -> str:
         """Run a ``podman`` command on this storage and return its output, stripped; with ``check`` it must succeed."""
         command = [*self.service.command(), *arguments]
         done = subprocess.run(
-            command, env=self._environment, input=input, capture_output=True, timeout=timeout, check=False
+            command, env=self._environment, input=stdin, capture_output=True, timeout=timeout, check=False
         )
         if check and done.returncode != 0:
             raise AssertionError(f"podman {' '.join(arguments)}: code {done.returncode}: {done.stderr.decode()}")

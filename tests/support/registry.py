@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real registry (the Debian package ``docker-registry``) on a free port, which can be stopped, killed and started again."""
+"""A real registry (the Debian package ``docker-registry``) on a free port, which can be killed and started again."""
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -12,7 +13,6 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 import bcrypt
-import yaml
 
 from tests.support.certificates import Certificate
 from tests.support.ports import free_port, is_listening
@@ -51,7 +51,7 @@ class Registry:
         if self._process is not None:
             return
         config = self.home / "config.yml"
-        config.write_text(yaml.safe_dump(self._config()))
+        config.write_text(json.dumps(self._config()))  # JSON is YAML
         with self._log.open("ab") as log:
             command = ["docker-registry", "serve", str(config)]
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.home)

