@@ -46,10 +46,10 @@ class Stage:
 
     def __init__(self, folder: Path = FOLDER, registry_port: int = 0) -> None:
         self.folder = folder
-        self.home = folder / "perdure"
+        self.home = folder / "state"
         self.manifest = folder / "web.yaml"
         self.registry = Registry(folder / "registry", registry_port)
-        self.podman = PodmanService(folder / "podman", private=True, insecure_registries=[self.registry.address])
+        self.podman = PodmanService(folder / "engine", private=True, insecure_registries=[self.registry.address])
 
     def run(self, *arguments: str) -> Said:
         """Run the command line as a user does."""
@@ -107,17 +107,13 @@ class Stage:
 
     def tear_down(self) -> list[str]:
         """Stop and remove all parts. Returns what could not be removed, in words."""
-        problems = []
-        if self.home.exists():
-            down = self.run("down")
-            if down.code != 0:
-                problems.append(f"perdure down ended with code {down.code}: {down.output.strip()}")
+        if self.home.exists() and (down := self.run("down")).code != 0:
+            # The folder knows which processes are ours, so it must stay until they are gone.
+            return [f"perdure down ended with code {down.code}: {down.output.strip()}"]
         self.podman.destroy()
         self.registry.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
-        if self.folder.exists():
-            problems.append(f"{self.folder} is still there")
-        return problems
+        return [f"{self.folder} is still there"] if self.folder.exists() else []
 
     def _run(self, shown: list[str], command: list[str], environment: dict[str, str]) -> Said:
         begun = time.monotonic()
