@@ -35,18 +35,11 @@ from perdure.runtime.podman_settings import (
     service_settings,
     to_toml,
 )
+from perdure.runtime.problems import StackProblem
+from perdure.runtime.processes import PidFile, Process, start_detached
+from perdure.runtime.settings import UNIX_SOCKET_LIMIT_BYTES
 
-SOCKET_PATH_LIMIT: Final = 107
-"""The longest path of a Unix socket in bytes, set by the kernel."""
 POLL_SECONDS: Final = 0.02
-
-
-class PodmanServiceError(Exception):
-    """The Podman service cannot be started or stopped."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.hint = hint
 
 
 class PodmanService:
@@ -73,12 +66,11 @@ class PodmanService:
         self.private = private
         self.socket = self.home / "podman.sock"
         self.log = self.home / "podman.log"
-        self._record = self.home / "podman.json"
+        self._pid_file = PidFile(self.home / "podman.pid")
         self._insecure_registries = tuple(insecure_registries)
         self._extra = dict(environment or {})
         self._facts = facts or probe_machine()
         self.settings = service_settings(self._facts, private=private)
-        self._child: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
@@ -86,51 +78,35 @@ class PodmanService:
         return f"unix://{self.socket}"
 
     @property
-    def pid(self) -> int | None:
-        """The process that this folder's service runs in, or None where it does not run."""
-        try:
-            record = json.loads(self._record.read_text())
-        except (OSError, ValueError):
-            return None
-        pid = int(record["pid"])
-        return pid if _start_ticks(pid) == record["startTicks"] else None
+    def process(self) -> Process | None:
+        """What this folder's service runs in, or None where it does not run."""
+        return self._pid_file.running()
 
     def start(self, within: timedelta = timedelta(seconds=15)) -> None:
-        """Start the service and wait until it answers. One that runs already is adopted.
+        """Start the service and wait until it answers. One that runs already is adopted, one that hangs is replaced.
 
         Raises:
-            PodmanServiceError: Podman is not installed, died at once, or does not answer.
+            StackProblem: Podman is not installed, died at once, or does not answer.
         """
         if self.is_answering():
             return
         if self.settings.problem:
-            hint = "install Podman 4.3 or later, or name a socket in PERDURE_PODMAN"
-            raise PodmanServiceError(self.settings.problem, hint)
-        if len(os.fsencode(self.socket)) > SOCKET_PATH_LIMIT:
-            raise PodmanServiceError(
-                f"the path of the Podman socket is longer than {SOCKET_PATH_LIMIT} bytes: {self.socket}",
-                "choose a folder with a shorter path",
-            )
+            hint = "Install Podman 4.3 or later, or name a socket in PERDURE_PODMAN."
+            raise StackProblem(self.settings.problem, hint)
+        if len(os.fsencode(self.socket)) > UNIX_SOCKET_LIMIT_BYTES:
+            message = f"the path of the Podman socket is longer than {UNIX_SOCKET_LIMIT_BYTES} bytes: {self.socket}"
+            raise StackProblem(message, "Choose a folder with a shorter path.")
         self.kill()
         environment = self.prepare()
-        with self.log.open("ab") as log:
-            self._child = subprocess.Popen(
-                [*self.command(), "--log-level", "warn", "system", "service", "--time=0", self.url],
-                env=environment,
-                cwd=self.home / "cwd",
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        record = {"pid": self._child.pid, "startTicks": _start_ticks(self._child.pid)}
-        self._record.write_text(json.dumps(record))
-        self._wait_for_answer(self._child, within)
+        at_home = ["env", f"--chdir={self.home / 'cwd'}"]
+        service = [*self.command(), "--log-level=warn", "system", "service", "--time=0", self.url]
+        process = start_detached([*at_home, *service], pid_file=self._pid_file, log=self.log, environment=environment)
+        self._wait_for_answer(process, within)
 
     def stop(self, within: timedelta = timedelta(seconds=10)) -> bool:
         """End the service, politely first. Containers go on. Returns whether one ran."""
         ran = self._end(signal.SIGTERM, within) or self._end(signal.SIGKILL, within)
-        self._record.unlink(missing_ok=True)
+        self._pid_file.remove()
         return ran
 
     def kill(self) -> bool:
@@ -194,29 +170,27 @@ class PodmanService:
             self.stop()
         shutil.rmtree(self.home, ignore_errors=True)
 
-    def _wait_for_answer(self, child: subprocess.Popen[bytes], within: timedelta) -> None:
+    def _wait_for_answer(self, process: Process, within: timedelta) -> None:
         deadline = time.monotonic() + within.total_seconds()
         while not self.is_answering():
-            if (code := child.poll()) is not None:
-                message = f"podman system service ended with code {code}: {self._last_words()}"
-                raise PodmanServiceError(message, f"see {self.log}")
+            if not process.running:
+                process.reap()
+                raise StackProblem(f"podman system service ended at once: {self._last_words()}", f"See {self.log}.")
             if time.monotonic() > deadline:
                 self.kill()
-                raise PodmanServiceError(f"podman system service does not answer on {self.socket}", f"see {self.log}")
+                raise StackProblem(f"podman system service does not answer on {self.socket}", f"See {self.log}.")
             time.sleep(POLL_SECONDS)
 
     def _end(self, how: signal.Signals, within: timedelta) -> bool:
-        if (pid := self.pid) is None:
+        if (process := self.process) is None:
             return False
-        with suppress(ProcessLookupError):
-            os.kill(pid, how)
+        process.send(how)
         deadline = time.monotonic() + within.total_seconds()
-        while self.pid is not None:
-            if self._child is not None:
-                self._child.poll()
+        while process.running:
             if time.monotonic() > deadline:
                 return False
             time.sleep(POLL_SECONDS)
+        process.reap()
         return True
 
     def _config_variables(self, override: Config, environment: Mapping[str, str]) -> dict[str, str]:
@@ -283,15 +257,6 @@ def is_answering(path: Path, timeout: timedelta = timedelta(seconds=2)) -> bool:
             return False
         with response:
             return response.status == 200
-
-
-def _start_ticks(pid: int) -> int | None:
-    """When a process was started, which tells it from a later one with the same pid; None for a dead one."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] in "ZX" else int(fields[19])
 
 
 def _kill_leftovers(containers: set[str]) -> None:

@@ -31,6 +31,7 @@ Stage = Literal["ping", "manifest", "blob"]
 
 SMALL_BLOB_BYTES: Final = 5000
 """Blobs up to this size, that is image configurations, stay intact: spoiling them gives other errors than layers do."""
+TLS_HANDSHAKE: Final = b"\x16"
 ERROR_CODES: Final = {401: "UNAUTHORIZED", 403: "DENIED", 404: "MANIFEST_UNKNOWN", 429: "TOOMANYREQUESTS"}
 
 
@@ -271,7 +272,11 @@ class FaultRegistry:
 
     def _talk(self, connection: socket.socket, peer: object) -> None:
         if self._tls is None:
-            _Conversation(connection, peer, self)
+            if connection.recv(1, socket.MSG_PEEK) == TLS_HANDSHAKE:
+                # What the servers of other languages do; Python's would answer in a way that no client takes for HTTP.
+                connection.sendall(b"HTTP/1.0 400 Bad Request\r\n\r\n")
+            else:
+                _Conversation(connection, peer, self)
             return
         with self._tls.wrap_socket(connection, server_side=True) as wrapped:
             _Conversation(wrapped, peer, self)
