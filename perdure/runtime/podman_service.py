@@ -118,7 +118,7 @@ class PodmanService:
         return is_answering(self.socket)
 
     def command(self) -> list[str]:
-        """How to call the ``podman`` command on the same storage; to be run with ``environment``."""
+        """How to call the ``podman`` command on the same storage; to be run with the environment of ``prepare``."""
         if not self.private:
             return ["podman"]
         folder = self.home
@@ -131,12 +131,16 @@ class PodmanService:
             f"--network-config-dir={folder / 'networks'}",
         ]
 
-    def prepare(self) -> dict[str, str]:
-        """Write the settings, and return the environment that makes a ``podman`` process read them."""
+    def prepare(self, inherited: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Write the settings, and return the environment that makes a ``podman`` process read them.
+
+        Args:
+            inherited: the variables to build on; this process's own where None.
+        """
         folders = ["cwd", *(["storage", "run", "tmp", "volumes", "networks", "copies"] if self.private else [])]
         for name in folders:
             (self.home / name).mkdir(mode=0o700, parents=True, exist_ok=True)
-        environment = dict(os.environ)
+        environment = dict(os.environ if inherited is None else inherited)
         override = self.settings.override
         if self.private:
             override = merged(override, {"engine": {"image_copy_tmp_dir": str(self.home / "copies")}})
