@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The status of a workload: what its workflow wrote down, completed by what the server knows of the try under way.
+
+The workflow writes its status into its memo whenever something changes; repeated failures with the same error change nothing,
+so that a long outage costs no history. Attempt number, latest failure and the time of the next try are therefore asked of the
+server. Both work while every worker is down. Workflow queries are never used: a query between a worker's crash and the next
+workflow task can leave a history that no replay gives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from google.protobuf.timestamp_pb2 import Timestamp
+from pydantic import ValidationError
+from temporalio.api.enums.v1 import PendingActivityState
+from temporalio.api.workflow.v1 import PendingActivityInfo
+from temporalio.client import WorkflowExecution, WorkflowExecutionDescription
+from temporalio.converter import DataConverter
+from temporalio.exceptions import ApplicationError, FailureError, TimeoutType
+from temporalio.exceptions import TimeoutError as TemporalTimeoutError
+
+from client.errors import Incompatible
+from perdure.model.faults import MESSAGE_LIMIT_BYTES, Fault, FaultClass, FaultKind, LastError, Phase
+from perdure.model.states import State, Substate
+from perdure.model.status import WorkloadStatus
+from perdure.wire import names
+
+PHASES: Final = {names.PULL: Phase.PULL, names.ENSURE: Phase.START, names.STOP: Phase.STOP}
+"""The steps by the names of their activities."""
+_TRYING: Final = {
+    Substate.PULLING: Substate.PULL_BACKOFF,
+    Substate.STARTING: Substate.START_BACKOFF,
+    Substate.STOPPING: Substate.STOP_BACKOFF,
+}
+_SILENT: Final = (FaultKind.WORKER_SHUTDOWN, FaultKind.SUPERSEDED)
+"""Failures that tell how we work, and nothing about the workload."""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingTry:
+    """What the server knows of the step under way."""
+
+    phase: Phase
+    running: bool
+    """False while it waits for its time, or for a worker."""
+    fault: Fault | None = None
+    """Of the latest try that failed."""
+    failed_attempt: int = 0
+    """The number of that try on the curve of its generation, from 1; 0 where none has failed."""
+    failed_at: datetime | None = None
+    next_at: datetime | None = None
+    paused_at: datetime | None = None
+    """Since when a person has paused it in the Temporal Web UI."""
+
+
+def merge(status: WorkloadStatus, pending: PendingTry | None) -> WorkloadStatus:
+    """Complete a status by the try under way. Nothing newer in the status is overwritten.
+
+    The attempt that is shown is the latest one that was begun: while a wait goes on it is the one that failed.
+    """
+    if pending is None:
+        return status
+    begun = pending.failed_attempt + pending.running
+    changes: dict[str, Any] = {"attempt": max(status.attempt, begun)}
+    error = status.last_error
+    if (
+        pending.fault is not None
+        and pending.failed_at is not None
+        and (error is None or pending.failed_at > error.last_at)
+    ):
+        changes["last_error"] = _counted(status, pending.fault, pending.failed_at, pending.failed_attempt)
+        changes["substate"] = _TRYING.get(status.substate, status.substate)
+    if pending.paused_at is not None:
+        changes["next_attempt_at"] = None
+        changes["warning"] = (
+            f"Its tries were paused in the Temporal Web UI at {pending.paused_at:%Y-%m-%d %H:%M:%S} UTC."
+        )
+    elif pending.running:
+        changes["next_attempt_at"] = None
+    elif pending.next_at is not None:
+        changes["next_attempt_at"] = pending.next_at
+    return status.model_copy(update=changes)
+
+
+def _counted(status: WorkloadStatus, fault: Fault, at: datetime, attempt: int) -> LastError:
+    """The latest error, counted on where it is the one already known."""
+    known = status.last_error
+    same = known is not None and (known.kind, known.message, known.generation) == (
+        fault.kind,
+        fault.message,
+        status.generation,
+    )
+    return LastError(
+        kind=fault.kind,
+        fault_class=fault.fault_class,
+        phase=fault.phase,
+        message=fault.message,
+        hint=fault.hint,
+        attempt=attempt,
+        generation=status.generation,
+        first_at=known.first_at if known and same else at,
+        last_at=at,
+        count=known.count + max(attempt - known.attempt, 0) if known and same else 1,
+    )
+
+
+async def from_memo(execution: WorkflowExecution) -> WorkloadStatus:
+    """What the workflow wrote down.
+
+    Raises:
+        Incompatible: it wrote something that this version cannot read.
+    """
+    try:
+        return await execution.memo_value(names.MEMO_STATUS, type_hint=WorkloadStatus)
+    except (KeyError, ValidationError, RuntimeError) as error:
+        raise Incompatible(
+            f"the status of {execution.id} cannot be read by this version of perdure", "Update this perdure."
+        ) from error
+
+
+async def from_description(description: WorkflowExecutionDescription) -> WorkloadStatus:
+    """What the workflow wrote down, completed."""
+    status = await from_memo(description)
+    steps = [item for item in description.raw_description.pending_activities if item.activity_type.name in PHASES]
+    live = [item for item in steps if item.state != PendingActivityState.PENDING_ACTIVITY_STATE_CANCEL_REQUESTED]
+    return merge(status, await read_pending(live[-1], description.data_converter) if live else None)
+
+
+async def read_pending(info: PendingActivityInfo, converter: DataConverter) -> PendingTry:
+    """Read what the server tells of an activity."""
+    phase = PHASES[info.activity_type.name]
+    error = await converter.decode_failure(info.last_failure) if info.HasField("last_failure") else None
+    fault = _fault(error, info.last_worker_identity, phase) if error is not None else None
+    waits = info.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
+    return PendingTry(
+        phase=phase,
+        running=info.state == PendingActivityState.PENDING_ACTIVITY_STATE_STARTED,
+        fault=None if fault is not None and fault.kind in _SILENT else fault,
+        failed_attempt=_attempt(error, info.attempt - 1),
+        failed_at=_time(info, "last_attempt_complete_time"),
+        next_at=_time(info, "next_attempt_schedule_time") if waits else None,
+        paused_at=_paused_at(info),
+    )
+
+
+def _fault(error: BaseException, worker: str, phase: Phase) -> Fault:
+    if isinstance(error, ApplicationError) and error.details:
+        try:
+            return Fault.model_validate(error.details[0])
+        except ValidationError:
+            return _unclassified(phase, error)
+    if isinstance(error, TemporalTimeoutError) and error.type is TimeoutType.HEARTBEAT:
+        message = f"the worker {worker} stopped answering in the middle of a try"
+        return Fault(kind=FaultKind.WORKER_LOST, fault_class=FaultClass.TRANSIENT, phase=phase, message=message)
+    if isinstance(error, TemporalTimeoutError):
+        message = "a try took longer than it may"
+        return Fault(kind=FaultKind.TIMED_OUT, fault_class=FaultClass.TRANSIENT, phase=phase, message=message)
+    return _unclassified(phase, error)
+
+
+def _attempt(error: BaseException | None, failed_since_scheduled: int) -> int:
+    """The number of the failed try: as its host counted it, else as the server counts, which forgets what was before."""
+    if isinstance(error, ApplicationError) and len(error.details) > 1 and isinstance(error.details[1], int):
+        return error.details[1]
+    return failed_since_scheduled
+
+
+def _unclassified(phase: Phase, error: BaseException) -> Fault:
+    text = error.message if isinstance(error, FailureError) else str(error)
+    message = text.encode()[:MESSAGE_LIMIT_BYTES].decode(errors="ignore")
+    return Fault(kind=FaultKind.INTERNAL, fault_class=FaultClass.TRANSIENT, phase=phase, message=message)
+
+
+def _time(info: PendingActivityInfo, field: str) -> datetime | None:
+    if not info.HasField(field):  # type: ignore[arg-type] # the stubs know the fields one by one
+        return None
+    value: Timestamp = getattr(info, field)
+    return value.ToDatetime(tzinfo=UTC)
+
+
+def _paused_at(info: PendingActivityInfo) -> datetime | None:
+    return info.pause_info.pause_time.ToDatetime(tzinfo=UTC) if info.paused else None
+
+
+def unaccepted(host: str, name: str, manifest: str, image: str, now: datetime) -> WorkloadStatus:
+    """What is shown of a workload whose workflow has not run yet, because no control worker is there."""
+    return WorkloadStatus(
+        state=State.PENDING,
+        substate=Substate.INITIAL,
+        host=host,
+        name=name,
+        manifest=manifest,
+        image=image,
+        since=now,
+    )
