@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import tarfile
@@ -37,30 +38,30 @@ def applets() -> list[str]:
     return [applet for applet in listed.split() if applet != "busybox"]
 
 
-def rootfs(extra: Mapping[str, bytes] | None = None) -> bytes:
-    """A tar archive with busybox, its applets, /etc/passwd and /tmp, and extra files by path."""
+def rootfs(programs: Mapping[str, bytes], links: Mapping[str, str] | None = None) -> bytes:
+    """A tar archive of a root file system: programs and symbolic links by path, with users and a /tmp."""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
-
-        def add(path: str, data: bytes, mode: int = 0o644) -> None:
+        temporary = tarfile.TarInfo("tmp")
+        temporary.type, temporary.mode = tarfile.DIRTYPE, 0o1777
+        tar.addfile(temporary)
+        files = {"etc/passwd": (PASSWD.encode(), 0o644), "etc/group": (GROUP.encode(), 0o644)}
+        files |= {path: (data, 0o755) for path, data in programs.items()}
+        for path, (data, mode) in files.items():
             entry = tarfile.TarInfo(path)
             entry.size, entry.mode = len(data), mode
             tar.addfile(entry, io.BytesIO(data))
-
-        for folder, mode in (("bin", 0o755), ("etc", 0o755), ("tmp", 0o1777)):
-            entry = tarfile.TarInfo(folder)
-            entry.type, entry.mode = tarfile.DIRTYPE, mode
+        for path, target in (links or {}).items():
+            entry = tarfile.TarInfo(path)
+            entry.type, entry.linkname = tarfile.SYMTYPE, target
             tar.addfile(entry)
-        add("bin/busybox", busybox().read_bytes(), 0o755)
-        for applet in applets():
-            entry = tarfile.TarInfo(f"bin/{applet}")
-            entry.type, entry.linkname = tarfile.SYMTYPE, "busybox"
-            tar.addfile(entry)
-        add("etc/passwd", PASSWD.encode())
-        add("etc/group", GROUP.encode())
-        for path, data in (extra or {}).items():
-            add(path, data, 0o755)
     return archive.getvalue()
+
+
+def libraries_of(program: Path) -> list[Path]:
+    """The shared libraries that a program is loaded with; none for a static one."""
+    listed = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
+    return [Path(found) for found in re.findall(r"(/\S+) \(0x", listed)]
 
 
 class Images:
@@ -87,12 +88,27 @@ class Images:
             extra: more files by path, executable.
             changes: more Dockerfile instructions, for example ``EXPOSE 80/tcp``.
         """
-        reference = f"localhost/{name}"
+        programs = {"bin/busybox": busybox().read_bytes(), **(extra or {})}
+        links = {f"bin/{applet}": "busybox" for applet in applets()}
         instructions = [f"CMD {json.dumps(list(command))}", "ENV PATH=/bin", *changes]
+        return self._import(name, rootfs(programs, links), instructions, architecture)
+
+    def server(
+        self, name: str, program: Path, arguments: Sequence[str], *, port: int, extra: Mapping[str, bytes]
+    ) -> str:
+        """Make an image of one program of this machine, with the libraries that it needs and nothing else."""
+        files = {str(path.relative_to("/")): path.read_bytes() for path in libraries_of(program)}
+        files |= {program.name: program.read_bytes(), **extra}
+        entrypoint = json.dumps([f"/{program.name}", *arguments])
+        instructions = [f"ENTRYPOINT {entrypoint}", f"EXPOSE {port}/tcp", "ENV HOME=/tmp"]
+        return self._import(name, rootfs(files), instructions, None)
+
+    def _import(self, name: str, archive: bytes, instructions: Sequence[str], architecture: str | None) -> str:
+        reference = f"localhost/{name}"
         options = [option for instruction in instructions for option in ("--change", instruction)]
         if architecture:
             options += ["--arch", architecture]
-        self._podman.cli("import", "--quiet", *options, "-", reference, stdin=rootfs(extra))
+        self._podman.cli("import", "--quiet", *options, "-", reference, stdin=archive)
         return reference
 
     def obedient(self, tag: str = "1") -> str:

@@ -98,23 +98,33 @@ class TemporalServer:
         return await Client.connect(self.address, data_converter=data_converter(), identity=identity)
 
     def _command(self) -> list[str]:
-        command = [str(binary("temporal")), "server", "start-dev", "--ip", "127.0.0.1", "--log-level", "warn"]
+        command = [
+            str(binary("temporal")),
+            *arguments(self.home / "state.db", self._dynamic_config),
+            "--ip",
+            "127.0.0.1",
+        ]
         command += ["--port", str(self.port), "--http-port", str(self._http_port)]
-        command += ["--metrics-port", str(self._metrics_port), "--db-filename", str(self.home / "state.db")]
-        command += ["--ui-port", str(self.ui_port)] if self.ui_url else ["--headless"]
-        for pragma in PRAGMAS:
-            command += ["--sqlite-pragma", pragma]
-        for setting in self._dynamic_config:
-            command += ["--dynamic-config-value", setting]
-        for name, kind in names.SEARCH_ATTRIBUTES.items():
-            command += ["--search-attribute", f"{name}={kind}"]
-        return command
+        command += ["--metrics-port", str(self._metrics_port)]
+        return [*command, *(["--ui-port", str(self.ui_port)] if self.ui_url else ["--headless"])]
 
     def _is_serving(self) -> bool:
         if self._process is None or self._process.poll() is not None:
             raise RuntimeError(f"the Temporal server ended: {self._log.read_text()[-1000:]}")
         health = [str(binary("temporal")), "operator", "cluster", "health", "--address", self.address]
         return subprocess.run(health, capture_output=True, check=False).returncode == 0
+
+
+def arguments(database: Path, dynamic_config: tuple[str, ...] = DYNAMIC_CONFIG) -> list[str]:
+    """How the ``temporal`` program is called to serve as Perdure needs it, wherever it listens."""
+    command = ["server", "start-dev", "--log-level", "warn", "--db-filename", str(database)]
+    for pragma in PRAGMAS:
+        command += ["--sqlite-pragma", pragma]
+    for setting in dynamic_config:
+        command += ["--dynamic-config-value", setting]
+    for name, kind in names.SEARCH_ATTRIBUTES.items():
+        command += ["--search-attribute", f"{name}={kind}"]
+    return command
 
 
 def binary(name: str) -> Path:
