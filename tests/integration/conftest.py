@@ -29,22 +29,22 @@ REGISTRY_CONFIG = {
 
 
 @pytest.fixture(scope="session")
-def docker_api(podman: IsolatedPodman) -> Iterator[None]:
-    """Let testcontainers speak to the Podman of this session."""
-    with pytest.MonkeyPatch.context() as patch:
+def server_images() -> Iterator[Images]:
+    """The images of a Podman for servers alone, which testcontainers speaks to; the one of workloads gets killed."""
+    with IsolatedPodman() as podman, pytest.MonkeyPatch.context() as patch:
         patch.setenv("DOCKER_HOST", podman.url)
         patch.setattr(testcontainers_config, "ryuk_disabled", True)
         # Where this machine is itself a container, testcontainers would look for its gateway.
         patch.setattr(testcontainers_config, "connection_mode_override", ConnectionMode.docker_host)
-        yield
+        yield Images(podman)
 
 
 @pytest.fixture(scope="session")
-def registry_in_container(docker_api: None, images: Images) -> Iterator[str]:
+def registry_in_container(server_images: Images) -> Iterator[str]:
     """The address of a registry that runs in a container."""
     program = Path(shutil.which("docker-registry") or "docker-registry")
     config = json.dumps(REGISTRY_CONFIG).encode()
-    image = images.server(
+    image = server_images.server(
         "registry:1", program, ["serve", "/config.yml"], port=REGISTRY_PORT, extra={"config.yml": config}
     )
     with running(image, HttpWaitStrategy(REGISTRY_PORT, "/v2/").for_status_code(200), REGISTRY_PORT) as port:
@@ -52,10 +52,10 @@ def registry_in_container(docker_api: None, images: Images) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def temporal_in_container(docker_api: None, images: Images) -> Iterator[str]:
+def temporal_in_container(server_images: Images) -> Iterator[str]:
     """The address of a Temporal server that runs in a container."""
     command = [*arguments(Path("/tmp/state.db")), "--ip", "0.0.0.0", "--headless"]
-    image = images.server("temporal:1", binary("temporal"), command, port=TEMPORAL_PORT, extra={})
+    image = server_images.server("temporal:1", binary("temporal"), command, port=TEMPORAL_PORT, extra={})
     with running(image, PortWaitStrategy(TEMPORAL_PORT), TEMPORAL_PORT) as port:
         yield f"127.0.0.1:{port}"
 
