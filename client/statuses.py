@@ -26,6 +26,7 @@ from client.errors import Incompatible
 from perdure.model.faults import MESSAGE_LIMIT_BYTES, Fault, FaultClass, FaultKind, LastError, Phase
 from perdure.model.states import State, Substate
 from perdure.model.status import WorkloadStatus
+from perdure.policy import identity
 from perdure.wire import names
 
 PHASES: Final = {names.PULL: Phase.PULL, names.ENSURE: Phase.START, names.STOP: Phase.STOP}
@@ -88,10 +89,10 @@ def merge(status: WorkloadStatus, pending: PendingTry | None) -> WorkloadStatus:
 def _counted(status: WorkloadStatus, fault: Fault, at: datetime, attempt: int) -> LastError:
     """The latest error, counted on where it is the one already known."""
     known = status.last_error
-    same = known is not None and (known.kind, known.message, known.generation) == (
-        fault.kind,
-        fault.message,
-        status.generation,
+    same = (
+        known is not None
+        and known.generation == status.generation
+        and identity.fingerprint(known) == identity.fingerprint(fault)
     )
     return LastError(
         kind=fault.kind,

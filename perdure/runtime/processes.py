@@ -23,6 +23,8 @@ from perdure.runtime.problems import StackProblem
 
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _LAUNCH: Final = """\
+cd "$1" || exit
+shift
 read -r boot < /proc/sys/kernel/random/boot_id
 started=$(cut -d ' ' -f 22 "/proc/$$/stat")
 printf '%s %s %s\\n' "$$" "$started" "$boot" > "$0.new" && mv "$0.new" "$0" && exec "$@"
@@ -37,6 +39,12 @@ class Process:
     started: int
     """In clock ticks since the boot."""
     boot: str
+
+    @classmethod
+    def of(cls, pid: int) -> Process | None:
+        """The process that has this pid now."""
+        started = _started(pid)
+        return None if started is None else cls(pid, started, _boot())
 
     @property
     def running(self) -> bool:
@@ -115,19 +123,25 @@ class PidFile:
         process = self.read()
         return process if process is not None and process.running else None
 
+    def write(self, process: Process) -> None:
+        """Write a process down that did not do it itself."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = self.path.with_suffix(".new")
+        fresh.write_text(f"{process.pid} {process.started} {process.boot}\n", encoding="ascii")
+        fresh.replace(self.path)
+
     def remove(self) -> None:
         """Forget the process."""
         self.path.unlink(missing_ok=True)
 
 
-def this_process() -> Process:
-    """The process that asks."""
-    pid = os.getpid()
-    return Process(pid, _started(pid) or 0, _boot())
-
-
 def start_detached(
-    command: Sequence[str], *, pid_file: PidFile, log: Path, environment: Mapping[str, str] | None = None
+    command: Sequence[str],
+    *,
+    pid_file: PidFile,
+    log: Path,
+    environment: Mapping[str, str],
+    working_folder: Path | None = None,
 ) -> Process:
     """Start a program in a session of its own, its output appended to a log file.
 
@@ -135,7 +149,8 @@ def start_detached(
         command: the program and its arguments; the program is looked up on PATH.
         pid_file: where the child writes itself down.
         log: takes its standard output and error.
-        environment: of the child; None passes ours on.
+        environment: of the child.
+        working_folder: where it works; None for here.
 
     Raises:
         StackProblem: the program is not there.
@@ -146,8 +161,8 @@ def start_detached(
         folder.mkdir(parents=True, exist_ok=True)
     pid = os.posix_spawn(
         "/bin/sh",
-        ["sh", "-c", _LAUNCH, str(pid_file.path), program, *command[1:]],
-        dict(os.environ if environment is None else environment),
+        ["sh", "-c", _LAUNCH, str(pid_file.path), str(working_folder or Path.cwd()), program, *command[1:]],
+        environment,
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
             (os.POSIX_SPAWN_OPEN, 1, os.fspath(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),

@@ -98,6 +98,10 @@ class Settings(BaseSettings):
     """How many containers a host starts and stops at once. More than four make each start slower (measured on 2 cores)."""
     pull_slots: Annotated[int, Field(ge=1, le=64)] = 3
     """How many images a host pulls at once."""
+    temporal_port: Annotated[int, Field(ge=0, le=65535)] = 7233
+    """Where the embedded Temporal server listens, on the loopback address only; 0 takes a free one."""
+    ui_port: Annotated[int, Field(ge=0, le=65535)] | None = None
+    """Where the embedded Web UI listens; unset is the port of Temporal plus 1000, 0 takes a free one."""
     log_format: Literal["auto", "console", "json"] = "auto"
     """``auto`` is for people on a terminal and JSON elsewhere."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -134,6 +138,11 @@ class Settings(BaseSettings):
     def host_name(self) -> str:
         """The name of this host: as set, else the machine's own name made valid."""
         return self.host or valid_host_name(socket.gethostname())
+
+    def as_environment(self) -> dict[str, str]:
+        """The variables that give a child the same settings, wherever it works."""
+        values = self.model_dump(mode="json", by_alias=False, exclude_none=True)
+        return {(ENV_PREFIX + name).upper(): str(value) for name, value in values.items() if value != ""}
 
 
 class _File(TomlConfigSettingsSource):
