@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -75,6 +75,7 @@ class TmpfsMount(Model):
 
 
 Mount = BindMount | VolumeMount | TmpfsMount
+"""Something put into the container's file system; ``type`` tells which."""
 
 
 class File(Model):
@@ -157,7 +158,7 @@ class ContainerSpec(Model):
     command: tuple[str, ...] | None = None
     environment: dict[str, str] = Field(default_factory=dict)
     ports: tuple[PortMapping, ...] = ()
-    mounts: tuple[Mount, ...] = ()
+    mounts: tuple[Annotated[Mount, Field(discriminator="type")], ...] = ()
     files: tuple[File, ...] = ()
     secrets: tuple[SecretMount, ...] = ()
     networks: tuple[str, ...] = ()

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a manifest may say of the parts of a container: the long forms, with their rules.
+
+Each is a part of ``perdure.model.workload`` made narrower. The parts there are read from the wire and stay lenient: a rule that a
+later release makes stricter must not make a running workload unreadable.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Strict, model_validator
+
+from perdure.model.names import AbsolutePath, IpAddress, MountPoint, SecretName, VariableName, VolumeName
+from perdure.model.rules import ShortForm, refusal
+from perdure.model.shortforms import (
+    MOUNT_FORM,
+    PORT_FORM,
+    check_arguments,
+    check_test,
+    read_mount,
+    read_port,
+    read_secret,
+    read_ulimit,
+)
+from perdure.model.values import (
+    Bytes,
+    Duration,
+    Flag,
+    Integer,
+    Mode,
+    Port,
+    PositiveDuration,
+    SignalName,
+    Text,
+    format_bytes,
+    format_duration,
+)
+from perdure.model.workload import (
+    BindMount,
+    File,
+    Healthcheck,
+    PortMapping,
+    Resources,
+    SecretMount,
+    StopOptions,
+    TmpfsMount,
+    Ulimit,
+    VolumeMount,
+)
+
+STRICT = ConfigDict(extra="forbid", validate_by_name=False, defer_build=True)
+"""Only the known keys, in camelCase. Validators are built at the first use: they cost time, and ``--help`` needs none."""
+
+Arguments = Annotated[tuple[Text, ...], Field(min_length=1), BeforeValidator(check_arguments)]
+"""A list of arguments; never one text."""
+
+
+class PortEntry(PortMapping):
+    """One published port."""
+
+    model_config = STRICT
+
+    container: Port
+    """The port in the container."""
+    host: Port
+    """The port of the host."""
+    protocol: Literal["tcp", "udp", "sctp"] = "tcp"
+    """What is spoken at the port."""
+    ip: IpAddress = ""
+    """The host's address to listen on; left out, it is every address."""
+
+
+class BindEntry(BindMount):
+    """A file or directory of the host. It is never created by Perdure."""
+
+    model_config = STRICT
+
+    type: Literal["bind"]
+    """Something of the host."""
+    source: AbsolutePath
+    """Its path on the host."""
+    target: MountPoint
+    """Its path in the container."""
+    read_only: Flag = False
+    """Whether the container may only read it."""
+    relabel: Literal["", "shared", "private"] = ""
+    """The SELinux label that it gets: shared among containers (z) or private to this one (Z)."""
+
+
+class VolumeEntry(VolumeMount):
+    """A named Podman volume, made when it is missing and kept when the workload goes."""
+
+    model_config = STRICT
+
+    type: Literal["volume"]
+    """A volume of Podman."""
+    source: VolumeName
+    """The volume's name."""
+    target: MountPoint
+    """Its path in the container."""
+    read_only: Flag = False
+    """Whether the container may only read it."""
+
+
+def _at_least_a_page(size: int) -> int:
+    if size < 4096:
+        raise refusal(f"a tmpfs of {size} bytes holds nothing", "write at least 4Ki")
+    return size
+
+
+class TmpfsEntry(TmpfsMount):
+    """Memory as a file system, lost with the container."""
+
+    model_config = STRICT
+
+    type: Literal["tmpfs"]
+    """Memory."""
+    target: MountPoint
+    """Its path in the container."""
+    size: Annotated[Bytes, AfterValidator(_at_least_a_page)] | None = None
+    """How much it may hold; left out, half of the host's memory."""
+    mode: Mode | None = None
+    """Its permission bits."""
+
+
+MountEntry = Annotated[BindEntry | VolumeEntry | TmpfsEntry, Field(discriminator="type")]
+
+
+class FileEntry(File):
+    """A file that the host's worker writes and mounts read-only."""
+
+    model_config = STRICT
+
+    path: MountPoint
+    """Its path in the container."""
+    content: Text
+    """What is in it. Not for secrets: it stands in the status and in histories."""
+    mode: Mode = Field(default=0o644, json_schema_extra={"default": "0644"})
+    """Its permission bits, in octal and in quotes."""
+
+
+class SecretEntry(SecretMount):
+    """A Podman secret of the host, by name. Its value never passes through Perdure."""
+
+    model_config = STRICT
+
+    name: SecretName
+    """The secret's name, as ``podman secret ls`` shows it."""
+    target: MountPoint = ""
+    """The file in the container; left out, it is /run/secrets/NAME."""
+    env: VariableName = ""
+    """The environment variable that holds the value, instead of a file."""
+
+    @model_validator(mode="after")
+    def _is_one_of_two(self) -> Self:
+        if self.target and self.env:
+            raise refusal(
+                "a secret is a file or a variable, not both", "leave out target or env, or list the secret twice"
+            )
+        return self
+
+
+LEAST_MEMORY = 6 * 2**20
+MOST_MEMORY = 2**50
+
+
+def _is_memory(size: int) -> int:
+    if size < LEAST_MEMORY:
+        raise refusal(
+            f"{format_bytes(size)} of memory is too little to start a container",
+            f"write at least {format_bytes(LEAST_MEMORY)}",
+        )
+    if size > MOST_MEMORY:
+        raise refusal(f"{format_bytes(size)} of memory is more than any host has", "leave it out for no limit")
+    return size
+
+
+def _is_process_limit(pids: int) -> int:
+    if pids < 1 and pids != -1:
+        raise refusal(f"{pids} processes are too few", "write a number from 1, or -1 for no limit")
+    return pids
+
+
+class ResourcesEntry(Resources):
+    """Limits of one container. What is left out has Podman's default."""
+
+    model_config = STRICT
+
+    memory: Annotated[Bytes, AfterValidator(_is_memory)] | None = None
+    """The most memory, at least 6Mi; a container that needs more is ended by the kernel."""
+    cpus: Annotated[float, Strict(), Field(ge=0.01, le=1024, allow_inf_nan=False)] | None = None
+    """The most processor time, in processors: 0.5 is half of one."""
+    pids: Annotated[Integer, Field(le=2**22), AfterValidator(_is_process_limit)] | None = None
+    """The most processes and threads, -1 for no limit; left out, it is 2048."""
+
+
+_RLIM_MAX = 2**63 - 1
+
+
+class UlimitEntry(Ulimit):
+    """One resource limit of the processes in the container; -1 is without limit."""
+
+    model_config = STRICT
+
+    soft: Annotated[Integer, Field(ge=-1, le=_RLIM_MAX)]
+    """The limit that holds, and that a process may raise."""
+    hard: Annotated[Integer, Field(ge=-1, le=_RLIM_MAX)]
+    """The limit that it may be raised to."""
+
+    @model_validator(mode="after")
+    def _soft_is_below_hard(self) -> Self:
+        if self.hard != -1 and (self.soft == -1 or self.soft > self.hard):
+            raise refusal(f"the soft limit {self.soft} is above the hard limit {self.hard}", "raise hard or lower soft")
+        return self
+
+
+class HealthcheckEntry(Healthcheck):
+    """A command that tells whether the container does its work."""
+
+    model_config = STRICT
+
+    test: Annotated[tuple[Text, ...], Field(min_length=1), BeforeValidator(check_test)]
+    """The command: ``["CMD", PROGRAM, ARGUMENT...]``, ``["CMD-SHELL", COMMAND]``, or ``["NONE"]`` to switch off the one of the
+    image."""
+    interval: PositiveDuration = timedelta(seconds=30)
+    """The wait between two runs."""
+    timeout: PositiveDuration = timedelta(seconds=30)
+    """How long one run may take."""
+    retries: Annotated[Integer, Field(ge=1, le=1000)] = 3
+    """How many failures in a row make the container unhealthy."""
+    start_period: Duration = timedelta(0)
+    """The time after a start in which failures do not count."""
+
+
+LONGEST_STOP = timedelta(hours=1)
+
+
+def _is_stop_timeout(value: timedelta) -> timedelta:
+    if value > LONGEST_STOP:
+        raise refusal(f"{format_duration(value)} to stop is too long", f"write at most {format_duration(LONGEST_STOP)}")
+    if value % timedelta(seconds=1):
+        raise refusal(
+            f"{format_duration(value)} is not whole seconds, which is all that Podman takes", "write it in seconds"
+        )
+    return value
+
+
+class StopEntry(StopOptions):
+    """How the container is asked to end."""
+
+    model_config = STRICT
+
+    signal: SignalName = "SIGTERM"
+    """The signal that it is sent."""
+    timeout: Annotated[Duration, AfterValidator(_is_stop_timeout)] = timedelta(seconds=10)
+    """How long it may take before it is killed, in whole seconds, at most an hour."""
+
+
+PortForm = Annotated[PortEntry, ShortForm(read_port, PORT_FORM, ("8080:80", "127.0.0.1:53:53/udp", "[::1]:80:80"))]
+MountForm = Annotated[MountEntry, ShortForm(read_mount, MOUNT_FORM, ("/srv/web:/data:ro", "cache:/var/cache"))]
+SecretForm = Annotated[SecretEntry, ShortForm(read_secret, "the secret's NAME", ("db-password",))]
+UlimitForm = Annotated[
+    UlimitEntry, ShortForm(read_ulimit, "one number for both limits", (1024, -1), json_type="integer")
+]
