@@ -2,8 +2,7 @@
 """The base class of every model.
 
 One class serves two readers. On the wire unknown keys are ignored, so that an older host worker survives a newer client.
-A user's document is read strictly: its reader passes ``extra="forbid"`` to ``model_validate``, which holds for the
-whole tree. JSON keys are camelCase, Python names snake_case, and both are accepted on input.
+A user's document is read strictly: the classes of its entries forbid them (``perdure.model.container_entry.STRICT``). JSON keys are camelCase, Python names snake_case, and both are accepted on input.
 """
 
 from __future__ import annotations

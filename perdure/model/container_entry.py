@@ -18,6 +18,7 @@ from perdure.model.shortforms import (
     MOUNT_FORM,
     PORT_FORM,
     check_arguments,
+    check_command,
     check_test,
     read_mount,
     read_port,
@@ -53,7 +54,9 @@ from perdure.model.workload import (
 STRICT = ConfigDict(extra="forbid", validate_by_name=False, defer_build=True)
 """Only the known keys, in camelCase. Validators are built at the first use: they cost time, and ``--help`` needs none."""
 
-Arguments = Annotated[tuple[Text, ...], Field(min_length=1), BeforeValidator(check_arguments)]
+Entrypoint = Annotated[tuple[Text, ...], BeforeValidator(check_arguments)]
+"""A program with its first arguments; an empty list is none, and then the command's first word is the program."""
+Command = Annotated[tuple[Text, ...], Field(min_length=1), BeforeValidator(check_command)]
 """A list of arguments; never one text."""
 
 
@@ -196,7 +199,17 @@ class ResourcesEntry(Resources):
     """The most processes and threads, -1 for no limit; left out, it is 2048."""
 
 
-_RLIM_MAX = 2**63 - 1
+RLIM_INFINITY = 2**64 - 1
+"""What the kernel takes for no limit; Podman's API knows no -1."""
+
+
+def _is_limit(limit: int) -> int:
+    if limit < -1 or limit > RLIM_INFINITY:
+        raise refusal(f"{limit} is not a limit", "write a number from 0, or -1 for no limit")
+    return RLIM_INFINITY if limit == -1 else limit
+
+
+Limit = Annotated[Integer, Field(json_schema_extra={"minimum": -1}), AfterValidator(_is_limit)]
 
 
 class UlimitEntry(Ulimit):
@@ -204,15 +217,16 @@ class UlimitEntry(Ulimit):
 
     model_config = STRICT
 
-    soft: Annotated[Integer, Field(ge=-1, le=_RLIM_MAX)]
+    soft: Limit
     """The limit that holds, and that a process may raise."""
-    hard: Annotated[Integer, Field(ge=-1, le=_RLIM_MAX)]
+    hard: Limit
     """The limit that it may be raised to."""
 
     @model_validator(mode="after")
     def _soft_is_below_hard(self) -> Self:
-        if self.hard != -1 and (self.soft == -1 or self.soft > self.hard):
-            raise refusal(f"the soft limit {self.soft} is above the hard limit {self.hard}", "raise hard or lower soft")
+        if self.soft > self.hard:
+            soft = "without end" if self.soft == RLIM_INFINITY else self.soft
+            raise refusal(f"the soft limit {soft} is above the hard limit {self.hard}", "raise hard or lower soft")
         return self
 
 

@@ -59,7 +59,10 @@ class FaultKind(StrEnum):
     COMMAND_NOT_FOUND = "CommandNotFound"
     COMMAND_NOT_EXECUTABLE = "CommandNotExecutable"
     USER_NOT_FOUND = "UserNotFound"
+    WORKING_DIR_NOT_FOUND = "WorkingDirNotFound"
     INVALID_OPTION = "InvalidOption"
+    INIT_MISSING = "InitMissing"
+    ULIMIT_TOO_HIGH = "UlimitTooHigh"
     RUNTIME_ERROR = "RuntimeError"
     # any phase
     DISK_FULL = "DiskFull"

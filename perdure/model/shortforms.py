@@ -55,14 +55,15 @@ def _number(digits: str) -> int:
 
 def _range_lines(written: str) -> str:
     """The first lines of a range, written out."""
-    found = re.fullmatch(r"(.*:)?([0-9]{1,5})-[0-9]{1,5}:([0-9]{1,5})(?:-[0-9]{1,5})?(/[a-z]+)?", written)
+    found = re.fullmatch(r"(.*:)?([0-9]{1,5})-([0-9]{1,5}):([0-9]{1,5})(?:-[0-9]{1,5})?(/[a-z]+)?", written)
     if found is None:
         return ""
+    first, last, inner = int(found[2]), int(found[3]), int(found[4])
     lines = [
-        f'"{found[1] or ""}{int(found[2]) + step}:{int(found[3]) + step}{found[4] or ""}"'
-        for step in range(_LARGEST_RANGE_SHOWN)
+        f'"{found[1] or ""}{first + step}:{inner + step}{found[5] or ""}"' for step in range(max(1, last - first + 1))
     ]
-    return f": {', '.join(lines)}, ..."
+    shown_lines = ", ".join(lines[:_LARGEST_RANGE_SHOWN])
+    return f": {shown_lines}{', ...' if len(lines) > _LARGEST_RANGE_SHOWN else ''}"
 
 
 def read_mount(written: object) -> dict[str, object]:
@@ -133,9 +134,14 @@ def check_arguments(written: object) -> object:
         raise refusal(
             "a text is not a list of arguments", f"write {listed if arguments and len(listed) < 200 else '[...]'}"
         )
-    if isinstance(written, list) and not written:
-        raise refusal("the list is empty, which Podman ignores", "leave it out to use what the image says")
     return written
+
+
+def check_command(written: object) -> object:
+    """Refuse an empty command too: Podman takes it for none, and runs the image's own."""
+    if isinstance(written, list) and not written:
+        raise refusal("the list is empty, which Podman ignores", "leave it out to use the arguments of the image")
+    return check_arguments(written)
 
 
 def check_test(written: object) -> object:

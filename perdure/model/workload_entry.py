@@ -18,7 +18,8 @@ from pydantic import Field, model_validator
 from perdure.model.base import Model
 from perdure.model.container_entry import (
     STRICT,
-    Arguments,
+    Command,
+    Entrypoint,
     FileEntry,
     HealthcheckEntry,
     MountForm,
@@ -130,9 +131,9 @@ class WorkloadEntry(Model):
     pull_policy: PullPolicy = PullPolicy.MISSING
     """When the image is fetched: if it is ``missing`` on the host, ``always`` before a start, if the registry has a ``newer`` one
     (the local one is used if the registry does not answer), or ``never``."""
-    entrypoint: Arguments | None = None
-    """The program to run instead of the image's entrypoint."""
-    command: Arguments | None = None
+    entrypoint: Entrypoint | None = None
+    """The program to run instead of the image's entrypoint; an empty list is none at all."""
+    command: Command | None = None
     """The arguments, instead of those of the image."""
     environment: dict[VariableName, Text] = Field(default_factory=dict)
     """Environment variables. Not for secrets: see ``secrets``."""

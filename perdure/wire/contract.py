@@ -3,94 +3,29 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Never
 
 from pydantic import AwareDatetime
 from temporalio import activity
 
 from perdure.model.base import Model
-from perdure.model.faults import Fault, LastError
+from perdure.model.messages import ApplyRequest as ApplyRequest
+from perdure.model.messages import AttemptOutcome as AttemptOutcome
+from perdure.model.messages import AttemptReport as AttemptReport
+from perdure.model.messages import HostPresence as HostPresence
+from perdure.model.messages import Outcome as Outcome
+from perdure.model.messages import ReportKind as ReportKind
+from perdure.model.messages import RetryRequest as RetryRequest
 from perdure.model.observation import Live
-from perdure.model.states import State, Substate
 from perdure.model.values import Duration
-from perdure.model.workload import ContainerSpec, PullPolicy, Retry, WorkloadSpec
+from perdure.model.workload import PullPolicy, Retry, WorkloadSpec
 from perdure.wire import names
-
-# ---- client -> workflow ----
-
-
-class ApplyRequest(Model):
-    """A newer wish of the user. Sent as a signal, so that it is durable at once; ``first_attempt`` tells what became of it."""
-
-    apply_id: str
-    spec: WorkloadSpec
-    manifest: str = ""
-    revision: int | None = None
-    """The user's own number of the manifest; a lower one than accepted is refused as stale."""
-    expect_generation: int | None = None
-    """Refuse as a conflict unless the workload is at this generation now; 0 means that it must not exist."""
-    by: str = ""
-    """Who applied it, for the history."""
-
-
-class RetryRequest(Model):
-    """Try again now, without starting the curve again."""
-
-    reason: str = "asked for"
-    attempt: int = 0
-    """The number of the try that the sender saw, so that the curve goes on from there; 0 where it saw none."""
-
-
-class Outcome(StrEnum):
-    """What became of an apply."""
-
-    RUNNING = "running"
-    """Its container runs (or has run to its end)."""
-    RETRYING = "retrying"
-    """Its first attempt failed; it is tried again for ever, or until its time limit."""
-    REJECTED = "rejected"
-    """Its first attempt met a permanent fault; parked."""
-    GAVE_UP = "gaveUp"
-    """Its time limit passed; parked."""
-    UNCHANGED = "unchanged"
-    """The spec is the one already accepted; nothing was done."""
-    UPDATED = "updated"
-    """Only settings changed: they are in effect, the container was not touched."""
-    STALE = "stale"
-    """A newer revision was accepted before."""
-    CONFLICT = "conflict"
-    """The workload is not at the expected generation."""
-    SUPERSEDED = "superseded"
-    """A newer apply took its place before its first attempt ended."""
-    REMOVED = "removed"
-    """The workload was removed meanwhile."""
-    PAUSED = "paused"
-    """Accepted; it takes effect when the workload is resumed."""
-    NO_WORKER = "noWorker"
-    """Accepted; no worker serves its host now. It takes effect when one comes."""
-    MOVED = "moved"
-    """The run of the workflow changed while waiting: ask again (clients do so by themselves)."""
-
-
-class AttemptOutcome(Model):
-    """The answer of ``first_attempt``."""
-
-    outcome: Outcome
-    generation: int = 0
-    state: State = State.PENDING
-    substate: Substate = Substate.INITIAL
-    error: LastError | None = None
-    live: Live | None = None
-    message: str = ""
-    """For the outcomes that refuse: why."""
-
 
 # ---- workflow -> activities ----
 
 
-class StepRequest(Model):
-    """What every activity of a host is told, so that a stale attempt can be refused there."""
+class Ticket(Model):
+    """What every activity of a host is told of the work it belongs to, so that what is stale can be refused there."""
 
     host: str
     name: str
@@ -103,9 +38,10 @@ class StepRequest(Model):
     """Fingerprint of the error that the workflow knows already."""
 
 
-class PullRequest(StepRequest):
+class PullRequest(Model):
     """Fetch an image."""
 
+    ticket: Ticket
     image: str
     policy: PullPolicy = PullPolicy.MISSING
 
@@ -118,9 +54,10 @@ class PullResult(Model):
     warning: str = ""
 
 
-class EnsureRequest(StepRequest):
+class EnsureRequest(Model):
     """Make the container of this generation run."""
 
+    ticket: Ticket
     manifest: str = ""
     spec: WorkloadSpec
     spec_hash: str
@@ -134,9 +71,10 @@ class EnsureResult(Model):
     warning: str = ""
 
 
-class StopRequest(StepRequest):
+class StopRequest(Model):
     """Remove every container of the workload."""
 
+    ticket: Ticket
     grace: Duration
 
 
@@ -154,48 +92,13 @@ class PresenceRequest(Model):
     activity_id: str
 
 
-class HostPresence(Model):
-    """Whether a host's worker answers, and whether it has taken up an activity."""
-
-    picked_up: bool
-    """The activity was started, or has been tried, or is no longer there."""
-    alive: bool
-    seen_at: AwareDatetime | None = None
-    """The latest sign of life, None where the host was never seen."""
-
-
 class CentralDefaults(Model):
     """Settings of the control worker that hold where a manifest is silent."""
 
     give_up_after: Duration | None = None
 
 
-# ---- activities -> workflow ----
-
-
-class ReportKind(StrEnum):
-    """What an activity reports while it goes on."""
-
-    FAILED = "failed"
-    """A try failed and there will be another."""
-    PICKED_UP = "pickedUp"
-    """A host took up work that had waited for it."""
-
-
-class AttemptReport(Model):
-    """A sign of an activity to its workflow, sent only when something changed, and at least every hour of an outage."""
-
-    kind: ReportKind
-    generation: int
-    activity_id: str
-    attempt: int
-    """The number of this try on the curve of the generation, counted from 1."""
-    fault: Fault | None = None
-    fingerprint: str = ""
-    failures: int = 1
-    """How many failures this report stands for."""
-    at: AwareDatetime
-    next_attempt_at: AwareDatetime | None = None
+# ---- an activity -> its own next try ----
 
 
 class AttemptNote(Model):

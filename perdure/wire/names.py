@@ -101,4 +101,6 @@ def activity_id(phase: str, generation: int) -> str:
 
 def workload_url(ui: str, namespace: str, host: str, name: str) -> str:
     """The page of a workload in the Temporal Web UI."""
-    return f"{ui.rstrip('/')}/namespaces/{quote(namespace, safe='')}/workflows/{quote(workload_id(host, name), safe='')}"
+    return (
+        f"{ui.rstrip('/')}/namespaces/{quote(namespace, safe='')}/workflows/{quote(workload_id(host, name), safe='')}"
+    )

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The three activities of a host: ensure, pull and stop. Each is one try; ``activities.attempt`` does what surrounds it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from activities.attempt import Attempt
+from activities.engine import Engine, EngineFault, Ownership, PullProgress
+from activities.fence import Fence
+from perdure.model.faults import Fault, FaultClass, FaultKind, Phase
+from perdure.model.observation import Live
+from perdure.model.workload import PullPolicy
+from perdure.wire import names
+from perdure.wire.contract import (
+    EnsureRequest,
+    EnsureResult,
+    PullRequest,
+    PullResult,
+    StopRequest,
+    StopResult,
+)
+
+logger = logging.getLogger(__name__)
+
+_MIB = 1024 * 1024
+
+
+class ContainerActivities:
+    """What one host does for its workloads, on one engine."""
+
+    def __init__(
+        self,
+        client: Client,
+        engine: Engine,
+        *,
+        fence: Fence,
+        on_running: Callable[[str, Live], None],
+        on_removed: Callable[[str], None],
+    ) -> None:
+        self._client = client
+        self._engine = engine
+        self._fence = fence
+        self._on_running = on_running
+        self._on_removed = on_removed
+
+    @activity.defn(name=names.ENSURE)
+    async def ensure(self, request: EnsureRequest) -> EnsureResult:
+        """Make the container of a generation the only one of its workload, running; live=None where a pull is due."""
+        attempt = Attempt(self._client, request.ticket, Phase.START)
+
+        async def work() -> EnsureResult:
+            async with self._fence.admit(request.ticket, Phase.START):
+                return await self._ensure(request)
+
+        return await attempt.make(work, yields_to_shutdown=False)
+
+    async def _ensure(self, request: EnsureRequest) -> EnsureResult:
+        ticket = request.ticket
+        owner = Ownership(
+            fleet=self._client.namespace,
+            host=ticket.host,
+            workload=ticket.name,
+            incarnation=ticket.incarnation,
+            generation=ticket.generation,
+            spec_hash=request.spec_hash,
+            restart=request.spec.model_dump_json(include={"restart", "restart_backoff"}),
+            manifest=request.manifest,
+        )
+        try:
+            live = await self._engine.ensure_running(ticket.name, request.spec.container, owner)
+        except EngineFault as raised:
+            missing = raised.fault.kind is FaultKind.IMAGE_MISSING
+            if missing and request.spec.pull_policy is not PullPolicy.NEVER:
+                return EnsureResult(live=None)
+            raise
+        self._on_running(ticket.name, live)
+        return EnsureResult(live=live)
+
+    @activity.defn(name=names.PULL)
+    async def pull(self, request: PullRequest) -> PullResult:
+        """Fetch an image. Where policy is ``newer`` a local image is good enough if the registry cannot be asked."""
+        attempt = Attempt(self._client, request.ticket, Phase.PULL)
+
+        def progress(so_far: PullProgress) -> None:
+            attempt.tell(describe_progress(so_far))
+
+        async def work() -> PullResult:
+            if request.policy is PullPolicy.MISSING and await self._engine.has_image(request.image):
+                return PullResult(image_id="", digest="")
+            try:
+                pulled = await self._engine.pull(request.image, progress)
+            except EngineFault as raised:
+                if request.policy is PullPolicy.NEWER and await self._is_good_enough(request, raised.fault):
+                    return PullResult(image_id="", digest="", warning=_not_refreshed(request.image, raised.fault))
+                raise
+            return PullResult(image_id=pulled.image_id, digest=pulled.digest, warning=pulled.warning)
+
+        return await attempt.make(work, yields_to_shutdown=True)
+
+    async def _is_good_enough(self, request: PullRequest, fault: Fault) -> bool:
+        return fault.fault_class is FaultClass.TRANSIENT and await self._engine.has_image(request.image)
+
+    @activity.defn(name=names.STOP)
+    async def stop(self, request: StopRequest) -> StopResult:
+        """Remove every container of a workload."""
+        attempt = Attempt(self._client, request.ticket, Phase.STOP)
+
+        async def work() -> StopResult:
+            async with self._fence.admit(request.ticket, Phase.STOP):
+                host, name = request.ticket.host, request.ticket.name
+                removed = await self._engine.ensure_absent(self._client.namespace, host, name, request.grace)
+                self._on_removed(name)
+                return StopResult(removed=removed)
+
+        return await attempt.make(work, yields_to_shutdown=False)
+
+
+async def current_incarnation(client: Client, host: str, name: str) -> str | None:
+    """The incarnation of a workload as Temporal knows it now; None where there is none. Raises EngineFault if it cannot be asked."""
+    try:
+        description = await client.get_workflow_handle(names.workload_id(host, name)).describe()
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            return None
+        raise EngineFault(
+            Fault(
+                kind=FaultKind.INTERNAL,
+                fault_class=FaultClass.TRANSIENT,
+                phase=Phase.START,
+                message=f"the Temporal server could not be asked which incarnation of {host}/{name} is the present one: {error}",
+                hint="it is tried again",
+            )
+        ) from error
+    status = await description.memo_value(names.MEMO_STATUS, None)
+    incarnation = status.get("incarnation") if isinstance(status, dict) else None
+    return str(incarnation) if incarnation else None
+
+
+def describe_progress(so_far: PullProgress) -> str:
+    """For example "34 of 156 MiB"."""
+    done = so_far.done_bytes // _MIB
+    if not so_far.total_bytes:
+        return so_far.detail
+    return f"{done} of {-(-so_far.total_bytes // _MIB)} MiB"
+
+
+def _not_refreshed(image: str, fault: Fault) -> str:
+    return f"{image} could not be refreshed, the local one is used: {fault.kind}: {fault.message}"

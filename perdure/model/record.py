@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All that the workflow of one workload remembers; carried as it is from run to run.
+
+Temporal stores it: a field may be added with a default, none may be renamed or given another meaning.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from enum import StrEnum
+
+from pydantic import AwareDatetime, Field
+
+from perdure.model.base import Model
+from perdure.model.faults import LastError
+from perdure.model.messages import ApplyRequest, Outcome
+from perdure.model.observation import LastExit, Live
+from perdure.model.states import State, Substate
+from perdure.model.status import Transition, WorkloadStatus
+from perdure.model.values import Duration
+from perdure.model.workload import WorkloadSpec
+
+
+class Course(StrEnum):
+    """Where the workload is on its way: what is to be done next, if nothing stands against it."""
+
+    UNBORN = "unborn"
+    """No spec was accepted yet."""
+    START = "start"
+    """Its container is to be made to run."""
+    PULL = "pull"
+    """Its image is to be fetched."""
+    UP = "up"
+    """Its container runs, as far as is known."""
+    ENDED = "ended"
+    """Its container ended, and policy lets it be."""
+    PARKED = "parked"
+    """Nothing is tried until something changes."""
+    GONE = "gone"
+    """Nothing of it is left."""
+
+
+class Applied(Model):
+    """What became of one apply so far."""
+
+    generation: int
+    verdict: Outcome | None = None
+    """Set where the answer was known when it was accepted; else the generation's course tells."""
+    message: str = ""
+
+
+class Record(Model):
+    """The memory of a workload. Never changed in place: ``policy.lifecycle`` answers each event with a new one."""
+
+    host: str
+    name: str
+    incarnation: str
+
+    # what is wanted
+    spec: WorkloadSpec | None = None
+    manifest: str = ""
+    revision: int | None = None
+    generation: int = 0
+    container_generation: int = 0
+    """The generation that last changed the container: attempts, containers and fences carry this one."""
+    paused: bool = False
+    before_pause: Transition | None = None
+    removing: bool = False
+    successor: ApplyRequest | None = None
+    """An apply that came while the workload was being removed: it begins the next incarnation."""
+    applies: dict[str, Applied] = Field(default_factory=dict)
+    """The latest applies by their id, oldest first."""
+
+    # how far it is
+    course: Course = Course.UNBORN
+    parked_from: Course = Course.START
+    """The course to take up again when it is parked no more."""
+    turn: int = 0
+    """Grows with every event after which work in flight is of no use any more."""
+    attempts_before: int = 0
+    """Tries of the present step that are behind us."""
+    resume_at: AwareDatetime | None = None
+    """Nothing is begun before this time: the rest of a wait between tries, or of the wait before a restart."""
+    fetched: bool = False
+    """This generation's image was fetched, where its policy asks for that."""
+    refetches: int = 0
+    """How often in a row the image was gone again after it had been fetched."""
+    give_up_at: AwareDatetime | None = None
+    central_give_up_after: Duration | None = None
+
+    # what is known
+    state: State = State.PENDING
+    substate: Substate = Substate.INITIAL
+    since: AwareDatetime
+    attempt: int = 0
+    next_attempt_at: AwareDatetime | None = None
+    last_error: LastError | None = None
+    last_fingerprint: str = ""
+    live: Live | None = None
+    last_exit: LastExit | None = None
+    restarts: int = 0
+    crashes: int = 0
+    """Restarts in a row on the present restart curve."""
+    host_seen_at: AwareDatetime | None = None
+    warning: str = ""
+    history: tuple[Transition, ...] = ()
+
+    @property
+    def failing(self) -> bool:
+        """Whether a try of the present step has failed and none has succeeded since."""
+        return self.substate in (Substate.PULL_BACKOFF, Substate.START_BACKOFF, Substate.STOP_BACKOFF)
+
+    @property
+    def give_up_after(self) -> timedelta | None:
+        """The time limit in force: the manifest's, else the central one."""
+        own = self.spec.retry.give_up_after if self.spec else None
+        return own if own is not None else self.central_give_up_after
+
+    def status(self, spec_hash: str) -> WorkloadStatus:
+        """What is told of it to the world."""
+        return WorkloadStatus(
+            state=self.state,
+            substate=self.substate,
+            last_error=self.last_error,
+            host=self.host,
+            name=self.name,
+            manifest=self.manifest,
+            image=self.spec.container.image if self.spec else "",
+            generation=self.generation,
+            revision=self.revision,
+            spec_hash=spec_hash,
+            since=self.since,
+            attempt=self.attempt,
+            next_attempt_at=self.next_attempt_at,
+            give_up_at=self.give_up_at,
+            live=self.live,
+            last_exit=self.last_exit,
+            restarts=self.restarts,
+            paused=self.paused,
+            host_seen_at=self.host_seen_at,
+            incarnation=self.incarnation,
+            warning=self.warning,
+            history=self.history,
+        )

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What to do when a container ended by itself: facts in, one decision out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from perdure.model.workload import RestartBackoff, RestartPolicy
+from perdure.policy import backoff
+
+SETTLED = timedelta(seconds=10)
+"""A container that ran this long has shown that it can start: its first end is answered at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a container ended."""
+
+    code: int | None
+    """The exit code, or None where the container vanished: somebody removed it, so it should be there."""
+    ran_for: timedelta
+    crashes_before: int
+    """Restarts in a row before this end, since the curve began."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Run it again."""
+
+    after: timedelta
+    crashes: int
+    """Restarts in a row, this one included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """Leave it ended."""
+
+    succeeded: bool
+    reason: str
+
+
+def decide(policy: RestartPolicy, settings: RestartBackoff, ended: Ended, *, seed: str) -> Restart | Stay:
+    """Whether and when a container that ended runs again.
+
+    A vanished container is not an end: it is drift, and comes back whatever the policy, at once the first time.
+    """
+    vanished = ended.code is None
+    failed = ended.code != 0
+    if not vanished and (policy is RestartPolicy.NEVER or (policy is RestartPolicy.ON_FAILURE and not failed)):
+        return Stay(not failed, f"exited with code {ended.code}; restart: {policy.value}")
+    crashes = 1 if ended.ran_for >= settings.reset_after else ended.crashes_before + 1
+    if settings.limit is not None and crashes > settings.limit and not vanished:
+        return Stay(False, f"exited with code {ended.code}; the limit of {settings.limit} restarts in a row is used up")
+    at_once = crashes == 1 and (vanished or ended.ran_for >= SETTLED)
+    wait = backoff.delay(crashes, seed=f"{seed}/restart", base=settings.initial, cap=settings.maximum)
+    return Restart(timedelta(0) if at_once else wait, crashes)

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The worker process, put together: ``perdure-worker --control``, ``perdure-worker --host edge-1``, or both in one."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from datetime import datetime, timedelta
+from functools import partial
+
+from activities.podman_engine import PodmanEngine
+from temporalio.client import Client
+from temporalio.worker import Worker
+
+from activities.containers import ContainerActivities, current_incarnation
+from activities.control import ControlActivities
+from activities.engine import Engine, EngineFault, Managed
+from activities.fence import Fence
+from activities.supervision import Watch
+from perdure.runtime import logs
+from perdure.runtime.connect import connect
+from perdure.runtime.host_lock import host_lock
+from perdure.runtime.podman_service import default_sockets, find_socket
+from perdure.runtime.presence import last_heartbeats
+from perdure.runtime.problems import Problem, SettingsProblem, Unreachable
+from perdure.runtime.settings import Settings
+from perdure.wire import names
+from workflows.workload import WorkloadWorkflow
+
+logger = logging.getLogger("perdure.worker")
+
+GRACE = timedelta(seconds=10)
+"""What is under way at a shutdown may end in this time; a pull gives itself back at once."""
+STICKY = timedelta(seconds=2)
+"""After the death of a control worker another takes up its workflows this soon."""
+HEARTBEAT_THROTTLE = timedelta(seconds=1)
+CACHED_WORKFLOWS = 5000
+"""0.12 MB each, filled only with those that are active."""
+RETRY_CONNECT = timedelta(seconds=2)
+
+
+@asynccontextmanager
+async def control_role(client: Client, settings: Settings) -> AsyncIterator[None]:
+    """Run the workflows, and answer their questions."""
+
+    async def last_sign(queue: str) -> tuple[bool, datetime | None]:
+        presence = await last_heartbeats(client, queue)
+        return presence.alive, presence.seen_at
+
+    answers = ControlActivities(client, last_sign=last_sign, give_up_after=settings.give_up_after)
+    async with Worker(
+        client,
+        task_queue=names.CONTROL_QUEUE,
+        workflows=[WorkloadWorkflow],
+        activities=[answers.host_presence, answers.central_defaults],
+        max_cached_workflows=CACHED_WORKFLOWS,
+        sticky_queue_schedule_to_start_timeout=STICKY,
+        graceful_shutdown_timeout=GRACE,
+        identity=names.worker_identity("control", settings.host_name, os.getpid()),
+    ):
+        yield
+
+
+@asynccontextmanager
+async def host_role(client: Client, settings: Settings, host: str, engine: Engine) -> AsyncIterator[None]:
+    """Do the work of one host, and watch over its containers."""
+    fence = Fence(partial(current_incarnation, client, host))
+    fence.learn(await _answer_of(engine, client.namespace, host))
+    watch = Watch(client, engine, host, fence)
+    work = ContainerActivities(client, engine, fence=fence, on_running=watch.started, on_removed=watch.removed)
+    worker = partial(
+        Worker,
+        client,
+        max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
+        default_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
+        graceful_shutdown_timeout=GRACE,
+    )
+    async with (
+        worker(
+            task_queue=names.host_queue(host),
+            activities=[work.ensure, work.stop],
+            max_concurrent_activities=settings.start_slots,
+        ),
+        worker(
+            task_queue=names.pull_queue(host), activities=[work.pull], max_concurrent_activities=settings.pull_slots
+        ),
+        watch.running(),
+    ):
+        yield
+
+
+async def _answer_of(engine: Engine, fleet: str, host: str) -> list[Managed]:
+    """What is on the host, as soon as Podman answers: no work is accepted before that is known."""
+    while True:
+        try:
+            return await engine.list_managed(fleet, host)
+        except EngineFault as error:
+            logger.warning("podman does not answer yet", extra={"cause": str(error)})
+            await asyncio.sleep(RETRY_CONNECT.total_seconds())
+
+
+async def serve(settings: Settings, *, control: bool, host: str | None) -> None:
+    """Serve the roles until SIGTERM or SIGINT; then finish or give back what is under way."""
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    role, name = ("host", host) if host else ("control", settings.host_name)
+    client = await _connected(settings, names.worker_identity(role, name, os.getpid()), stopped)
+    async with AsyncExitStack() as roles:
+        if client is None:
+            return
+        if control:
+            await roles.enter_async_context(control_role(client, settings))
+        if host:
+            roles.enter_context(host_lock(settings.home, host))
+            engine = PodmanEngine(podman_url(settings), files_dir=settings.home / "files" / client.namespace / host)
+            roles.push_async_callback(engine.close)
+            await roles.enter_async_context(host_role(client, settings, host, engine))
+        logger.info("worker is ready", extra={"control": control, "host": host, "fleet": client.namespace})
+        await stopped.wait()
+        logger.info("worker is stopping", extra={"control": control, "host": host})
+
+
+async def _connected(settings: Settings, identity: str, stopped: asyncio.Event) -> Client | None:
+    """The client, as soon as Temporal answers: a host may well be up before its link. None if stopped before."""
+    while not stopped.is_set():
+        try:
+            return await connect(settings, identity)
+        except Unreachable as problem:
+            logger.warning("temporal does not answer yet", extra={"cause": problem.message, "hint": problem.hint})
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stopped.wait(), RETRY_CONNECT.total_seconds())
+    return None
+
+
+def podman_url(settings: Settings) -> str:
+    """The socket of the settings, else the first of the usual ones that answers.
+
+    Raises:
+        SettingsProblem: none was named and none is there.
+    """
+    if settings.podman:
+        return settings.podman
+    usual = default_sockets(os.environ, is_root=os.geteuid() == 0)
+    found = find_socket(usual)
+    if found is None:
+        places = ", ".join(str(path) for path in usual)
+        raise SettingsProblem(
+            f"no Podman answers at {places}",
+            "Start it (systemctl enable --now podman.socket), or name its socket by PERDURE_PODMAN.",
+        )
+    return f"unix://{found}"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of ``perdure-worker``."""
+    parser = argparse.ArgumentParser("perdure-worker", description="Serve a fleet: its workflows, or one of its hosts.")
+    parser.add_argument("--control", action="store_true", help="run the workflows of the fleet")
+    parser.add_argument("--host", metavar="NAME", help="do the work of this host, on the Podman of this machine")
+    chosen = parser.parse_args(arguments)
+    if not chosen.control and not chosen.host:
+        parser.error("nothing to serve: give --control, --host NAME, or both")
+    code = 0
+    try:
+        overrides = {"host": chosen.host} if chosen.host else {}
+        settings = Settings.load(**overrides)
+        logs.configure(settings)
+        asyncio.run(serve(settings, control=chosen.control, host=chosen.host))
+    except Problem as problem:
+        print(f"error: {problem.message}", file=sys.stderr)  # noqa: T201 - the only word to a person, before any log
+        print(f"hint: {problem.hint}", file=sys.stderr)  # noqa: T201
+        code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # a known crash of the SDK's native part at interpreter exit (sdk-python#300)
+
+
+if __name__ == "__main__":
+    main()

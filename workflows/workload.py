@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One workload, for as long as it lives: waits for wishes and signs, and has its host do the next step.
+
+It orders and remembers. What to do next is ``policy.plan``'s to say, and what an event means ``policy.lifecycle``'s. Signal handlers
+only change the record, at once and without waiting; the one coroutine of ``_live`` does everything else.
+
+The fact that surprises: a query answered between a worker's death and the next workflow task can make a history that never
+replays. So the whole status stands in the memo, and our own programs read it there; the queries are for people.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError, RetryState, is_cancelled_exception
+
+with workflow.unsafe.imports_passed_through():
+    from perdure.model.faults import Fault, FaultClass, FaultKind, Phase
+    from perdure.model.messages import (
+        ApplyRequest,
+        AttemptOutcome,
+        AttemptReport,
+        HostPresence,
+        Outcome,
+        ReportKind,
+        RetryRequest,
+    )
+    from perdure.model.observation import Observation
+    from perdure.model.record import Record
+    from perdure.model.states import Substate
+    from perdure.model.status import WorkloadStatus
+    from perdure.model.workload import Retry
+    from perdure.policy import drift, lifecycle, plan
+    from perdure.policy.plan import Act, Step
+    from perdure.wire import contract, failures, names
+
+    from workflows import options, presentation
+
+Result = contract.EnsureResult | contract.PullResult | contract.StopResult
+Handle = (
+    workflow.ActivityHandle[contract.EnsureResult]
+    | workflow.ActivityHandle[contract.PullResult]
+    | workflow.ActivityHandle[contract.StopResult]
+)
+
+
+@workflow.defn(name=names.WORKLOAD_WORKFLOW)
+class WorkloadWorkflow:
+    """Keeps one container on one host as its manifest says, and never stops trying."""
+
+    @workflow.init
+    def __init__(self, carried: Record | None) -> None:
+        info = workflow.info()
+        identity = names.parse_workload_id(info.workflow_id)
+        if identity is None:
+            raise ApplicationError(
+                f"{info.workflow_id!r} is not the id of a workload: it must read workload/HOST/NAME", non_retryable=True
+            )
+        host, name = identity
+        self._record = carried or lifecycle.born(host, name, info.first_execution_run_id, workflow.now())
+        self._published: WorkloadStatus | None = None
+        self._defaults_for = 0
+        self._leaving = False
+        self._report_is_fresh = False
+
+    # ---- what users and hosts send ----
+
+    @workflow.signal(name=names.APPLY, description="A newer wish; supersedes what is under way.")
+    def apply(self, request: ApplyRequest) -> None:
+        """Accept or refuse a wish; ``first_attempt`` tells which."""
+        self._record = lifecycle.applied(self._record, request, workflow.now())
+
+    @workflow.signal(name=names.REMOVE, description="Stop and remove the container, then end.")
+    def remove(self) -> None:
+        """Remove the workload. Request Cancellation means the same."""
+        self._record = lifecycle.removal_asked(self._record, workflow.now())
+
+    @workflow.signal(name=names.PAUSE, description="Do nothing more; what runs goes on running.")
+    def pause(self) -> None:
+        """Suspend reconciliation."""
+        self._record = lifecycle.paused(self._record, workflow.now())
+
+    @workflow.signal(name=names.RESUME, description="Take up again what was paused.")
+    def resume(self) -> None:
+        """Resume reconciliation."""
+        self._record = lifecycle.resumed(self._record, workflow.now())
+
+    @workflow.signal(name=names.RETRY_NOW, description="Do not wait for the next try; also wakes a parked workload.")
+    def retry_now(self, request: RetryRequest) -> None:
+        """Try again now, on the same curve."""
+        self._record = lifecycle.retry_asked(self._record, request, workflow.now())
+
+    @workflow.signal(name=names.REPORT, description="A host tells of an attempt that goes on.")
+    def report(self, report: AttemptReport) -> None:
+        """Take note of a failed try, or that a host took up the work."""
+        before = self._record
+        self._record = lifecycle.reported(before, report, workflow.now())
+        if report.kind is ReportKind.FAILED and self._record is not before:
+            self._report_is_fresh = True
+
+    @workflow.signal(name=names.OBSERVE, description="A host tells what happened to the container.")
+    def observe(self, seen: Observation) -> None:
+        """Take note of an end, a disappearance, or a change of health."""
+        self._record = lifecycle.observed(self._record, seen, workflow.now())
+
+    # ---- what users and programs ask ----
+
+    @workflow.update(
+        name=names.FIRST_ATTEMPT, description="Wait for the first attempt of an apply, and tell its result."
+    )
+    async def first_attempt(self, apply_id: str) -> AttemptOutcome:
+        """Released by the attempt's end, by a newer apply, by removal, and by the change to a new run (MOVED: ask again)."""
+        await workflow.wait_condition(lambda: self._leaving or lifecycle.answer(self._record, apply_id) is not None)
+        return lifecycle.answer(self._record, apply_id) or AttemptOutcome(outcome=Outcome.MOVED)
+
+    @workflow.query(
+        name=names.STATUS, description="Everything about the workload. The memo has the same, without a worker."
+    )
+    def status(self) -> WorkloadStatus:
+        """The status as it is told to the world."""
+        spec = self._record.spec
+        return self._record.status(drift.spec_hash(spec) if spec else "")
+
+    @workflow.query(name=names.SUBSTATE, description="State and substate, for example Pending/PullBackoff.")
+    def substate(self) -> str:
+        """State and substate in one word."""
+        return f"{self._record.state}/{self._record.substate}"
+
+    @workflow.query(name=names.LAST_ERROR, description="The latest error, or nothing.")
+    def last_error(self) -> str:
+        """Kind, text and hint of the latest error."""
+        error = self._record.last_error
+        return f"{error.kind}: {error.message} ({error.hint})" if error else ""
+
+    # ---- its life ----
+
+    @workflow.run
+    async def run(self, carried: Record | None) -> str:
+        """Live until removed. A request to cancel is a request to remove: it must never leave a container behind."""
+        life = asyncio.create_task(self._live())
+        while True:
+            try:
+                await asyncio.shield(life)
+                break
+            except asyncio.CancelledError:
+                if workflow.cancellation_reason() is None:
+                    raise
+                self.remove()
+        if self._leaving:
+            workflow.continue_as_new(self._record)
+        return f"removed at generation {self._record.generation}"
+
+    async def _live(self) -> None:
+        """Returns when the workload is gone, or when its life goes on in a new run."""
+        while True:
+            if self._is_time_to_leave():
+                await self._leave()
+                return
+            await self._learn_central_defaults()
+            step = plan.next_step(self._record, workflow.now())
+            match step.act:
+                case Act.REST:
+                    await self._until(lambda: self._is_over(step) or self._is_time_to_leave())
+                case Act.WAIT:
+                    await self._until(lambda: self._is_over(step) or self._is_time_to_leave(), step.until)
+                case Act.ENSURE | Act.PULL | Act.STOP:
+                    await self._attempt(step)
+                case Act.CLOSE:
+                    if await self._close():
+                        return
+
+    def _is_over(self, step: Step) -> bool:
+        """Whether the record asks for something else by now."""
+        now = plan.next_step(self._record, workflow.now())
+        return plan.is_stale(step, self._record) or now.act is not step.act
+
+    async def _attempt(self, step: Step) -> None:
+        """Have the host do a step, tried again by the server until it is done, is of no use, or is given up."""
+        phase = step.phase
+        self._record = lifecycle.step_begun(self._record, phase, workflow.now())
+        self._report_is_fresh = False
+        handle = self._start(phase)
+        patience = options.PICK_UP
+        while True:
+            ended = await self._until(
+                lambda: handle.done() or plan.is_stale(step, self._record) or self._may_leave_attempt(),
+                None if self._record.failing else workflow.now() + patience,
+            )
+            if ended:
+                break
+            await self._ask_for_host(phase)
+            patience = min(2 * patience, options.PICK_UP_MAXIMUM)
+        if not handle.done():
+            handle.cancel()
+        try:
+            result = await handle
+        except ActivityError as error:
+            self._take_failure(step, phase, error)
+        else:
+            self._take_result(step, result)
+
+    def _start(self, phase: Phase) -> Handle:
+        record = self._record
+        ticket = contract.Ticket(
+            host=record.host,
+            name=record.name,
+            incarnation=record.incarnation,
+            generation=record.container_generation,
+            retry=record.spec.retry if record.spec else Retry(),
+            attempts_before=record.attempts_before,
+            reported=record.last_fingerprint if record.failing else "",
+        )
+        scheduling = options.step(record, phase, workflow.now())
+        spec = record.spec
+        if phase is Phase.STOP or spec is None:
+            grace = spec.container.stop.timeout if spec else timedelta(0)
+            return workflow.start_activity(
+                contract.stop, contract.StopRequest(ticket=ticket, grace=grace), **scheduling
+            )
+        if phase is Phase.PULL:
+            pull = contract.PullRequest(ticket=ticket, image=spec.container.image, policy=spec.pull_policy)
+            return workflow.start_activity(contract.pull, pull, **scheduling)
+        spec_hash = drift.container_hash(spec.container)
+        ensure = contract.EnsureRequest(ticket=ticket, manifest=record.manifest, spec=spec, spec_hash=spec_hash)
+        return workflow.start_activity(contract.ensure, ensure, **scheduling)
+
+    def _take_result(self, step: Step, result: Result) -> None:
+        """A step was done. What a stale one did counts only where nothing else follows it: the next step finds the rest."""
+        now = workflow.now()
+        if plan.is_stale(step, self._record) and not self._record.paused:
+            return
+        match result:
+            case contract.EnsureResult(live=None):
+                self._record = lifecycle.image_found_missing(self._record, now)
+            case contract.EnsureResult(live=live) if live is not None:
+                self._record = lifecycle.container_started(self._record, live, now)
+            case contract.PullResult(warning=warning):
+                self._record = lifecycle.image_fetched(self._record, warning, now)
+            case contract.StopResult():
+                self._record = lifecycle.removed(self._record, now)
+
+    def _take_failure(self, step: Step, phase: Phase, error: ActivityError) -> None:
+        """A step ended without success: cancelled by us, refused for good, given up, or lost."""
+        now = workflow.now()
+        if plan.is_stale(step, self._record):
+            return
+        if is_cancelled_exception(error) and self._may_leave_attempt():
+            self._record = lifecycle.handed_over(self._record)
+            return
+        fault, attempt = failures.unpack(error)
+        attempt = attempt or max(self._record.attempts_before, self._record.attempt)
+        if error.retry_state is RetryState.TIMEOUT and self._record.give_up_at is not None:
+            self._record = lifecycle.gave_up(self._record, fault, attempt, now)
+        elif fault is not None and fault.fault_class is FaultClass.PERMANENT:
+            self._record = lifecycle.rejected(self._record, fault, attempt, now)
+        else:
+            lost = fault or Fault(
+                kind=FaultKind.INTERNAL,
+                fault_class=FaultClass.TRANSIENT,
+                phase=phase,
+                message=f"the attempt ended without an answer: {error.cause or error}",
+                hint="it is tried again; the worker's log tells more",
+            )
+            self._record = lifecycle.attempt_lost(self._record, lost, now)
+
+    async def _ask_for_host(self, phase: Phase) -> None:
+        """Find out why nobody answers; without an answer the status stays as it is."""
+        request = contract.PresenceRequest(
+            host=self._record.host,
+            workflow_id=workflow.info().workflow_id,
+            activity_id=names.activity_id(phase, self._record.container_generation),
+        )
+        try:
+            presence: HostPresence = await workflow.execute_activity(
+                contract.host_presence,
+                request,
+                schedule_to_close_timeout=options.QUESTION_LIMIT,
+                summary=f"is host {self._record.host} there?",
+            )
+        except ActivityError as error:
+            workflow.logger.warning("host presence is unknown", extra={"cause": str(error.cause)})
+            return
+        self._record = lifecycle.host_presence_learned(self._record, presence, workflow.now())
+
+    async def _learn_central_defaults(self) -> None:
+        """Read the central settings once for each generation that leaves them open, so that they stand in the history."""
+        record = self._record
+        if record.spec is None or record.removing or record.spec.retry.give_up_after is not None:
+            return
+        if self._defaults_for == record.generation:
+            return
+        self._defaults_for = record.generation
+        defaults = await workflow.execute_local_activity(
+            contract.central_defaults, schedule_to_close_timeout=options.DEFAULTS_LIMIT
+        )
+        self._record = lifecycle.central_defaults_learned(self._record, defaults.give_up_after, workflow.now())
+
+    async def _close(self) -> bool:
+        """End, unless an apply came while the workload was removed: then a new life begins. Answers whether it ended."""
+        self._publish()
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        if self._record.successor is None:
+            return True
+        self._record = lifecycle.reborn(self._record, str(workflow.uuid4()), workflow.now())
+        return False
+
+    # ---- waiting and telling ----
+
+    async def _until(self, ready: Callable[[], bool], deadline: datetime | None = None) -> bool:
+        """Wait until ready, telling every change meanwhile. False if the deadline came first."""
+        while not ready():
+            self._publish()
+            told = self._record
+            left = None if deadline is None else deadline - workflow.now()
+            if left is not None and left <= timedelta(0):
+                return False
+            try:
+                await workflow.wait_condition(lambda: ready() or self._record is not told, timeout=left)
+            except TimeoutError:
+                return False
+        return True
+
+    def _publish(self) -> None:
+        """Tell the world what changed; costs no history if nothing did."""
+        status = self.status()
+        if status == self._published:
+            return
+        workflow.upsert_memo(presentation.memo(status))
+        attributes = presentation.search_attributes(status, self._published)
+        if attributes:
+            workflow.upsert_search_attributes(attributes)
+        workflow.set_current_details(presentation.details(status))
+        self._published = status
+
+    # ---- going on in a new run ----
+
+    def _is_time_to_leave(self) -> bool:
+        return workflow.info().is_continue_as_new_suggested()
+
+    def _may_leave_attempt(self) -> bool:
+        """A pending attempt is left only where its place on the curve is known exactly: right after it reported, or unbegun."""
+        known = self._report_is_fresh or self._record.substate in (Substate.WAITING_FOR_HOST, Substate.QUEUED)
+        return known and self._is_time_to_leave()
+
+    async def _leave(self) -> None:
+        """Let the handlers finish (``_leaving`` releases them). Nothing may be awaited between that and continue-as-new."""
+        self._publish()
+        self._leaving = True
+        await workflow.wait_condition(workflow.all_handlers_finished)
