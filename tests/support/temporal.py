@@ -62,12 +62,16 @@ class TemporalServer:
 
     def start(self) -> None:
         """Start it and wait until it serves, or do nothing where it runs."""
+        self.launch()
+        eventually(self._is_serving, within=30, what=f"the Temporal server serves, see {self._log}")
+
+    def launch(self) -> None:
+        """Start it and do not wait, or do nothing where it runs."""
         if self._process is not None:
             return
         with self._log.open("ab") as log:
             command = self._command()
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.home)
-        eventually(self._is_serving, within=30, what=f"the Temporal server serves, see {self._log}")
 
     def stop(self) -> None:
         """End it politely. Its state stays."""

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -32,15 +31,14 @@ def eventually(look: Callable[[], Seen], *, within: float, what: str = "") -> Se
         time.sleep(PAUSE_SECONDS)
 
 
-async def eventually_async(look: Callable[[], Awaitable[Seen] | Seen], *, within: float, what: str = "") -> Seen:
-    """The same for a running event loop; ``look`` may be a coroutine function."""
+async def eventually_async(look: Callable[[], Awaitable[Seen]], *, within: float, what: str = "") -> Seen:
+    """The same for a running event loop."""
     deadline = time.monotonic() + within
     while True:
         seen: Seen | None
         why_not: AssertionError | None = None
         try:
-            answer = look()
-            seen = await answer if inspect.isawaitable(answer) else answer
+            seen = await look()
         except AssertionError as failed:
             seen, why_not = None, failed
         if seen:

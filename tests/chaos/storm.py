@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A storm: parts are killed and started again at random points while a user goes on applying manifests.
+
+Promises checked all along: at most one live container of each workload; new is never followed by old; the generation never goes
+backwards. And at the end, when all parts run again: no accepted apply was lost, and everything has converged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+import signal
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from client.api import Reconciler, Wait
+from client.applying import Progress
+from perdure.model.manifest import Manifest
+from perdure.model.states import State, Substate
+from perdure.runtime.problems import Problem
+from tests.chaos.journal import SCRIPT, Journal, live_containers
+from tests.support.images import Images
+from tests.support.podman import IsolatedPodman
+from tests.support.ports import free_port
+from tests.support.temporal import TemporalServer
+from tests.support.waiting import eventually_async
+from tests.support.workers import WorkerProcess
+from tests.support.workloads import manifest, reconciler
+
+HOST: Final = "edge-1"
+CALM_SECONDS: Final = (0.05, 1.5)
+"""Between two kills."""
+DOWN_SECONDS: Final = (0.0, 1.0)
+"""How long a part stays down."""
+APPLY_SECONDS: Final = (0.1, 1.0)
+LOOK_SECONDS: Final = 0.05
+BAD_SHARE: Final = 0.2
+"""Of the wishes this share names an image that cannot be pulled, until the next wish supersedes it."""
+CONTAINER_SHARE: Final = 0.25
+"""After a kill of a part, a container is killed too with this chance."""
+
+
+@dataclass
+class Report:
+    """What happened in a storm."""
+
+    seed: int
+    kills: Counter[str] = field(default_factory=Counter)
+    containers_killed: int = 0
+    wishes: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    sends_repeated: int = 0
+    starts: int = 0
+    looks: int = 0
+    seconds: float = 0.0
+    seconds_to_converge: float = 0.0
+    violations: list[str] = field(default_factory=list)
+    logs: str = ""
+    """Where the logs are, kept where a promise was broken."""
+
+    def as_json(self) -> dict[str, Any]:
+        """For printing."""
+        return {**asdict(self), "kills": dict(self.kills), "all_kills": self.kills.total(), "passed": self.passed}
+
+    @property
+    def passed(self) -> bool:
+        """Whether all promises were kept."""
+        return not self.violations
+
+
+class Storm:
+    """One run.
+
+    Args:
+        kills: how many kills of parts to make.
+        seed: of all random choices. The machine's own timing is not repeatable, the plan of the storm is.
+        workloads: how many workloads there are.
+    """
+
+    def __init__(self, *, kills: int, seed: int, workloads: int = 5) -> None:
+        self.report = Report(seed)
+        self._kills = kills
+        self._random = random.Random(seed)
+        self._home = Path(tempfile.mkdtemp(prefix="perdure-chaos-"))
+        (self._home / "journal").mkdir()
+        self._journal = Journal(self._home / "journal", mark=f"{os.getpid()}-{seed}")
+        self._names = [f"w{number}" for number in range(workloads)]
+        self._generations: dict[str, int] = defaultdict(int)
+        self._podman = IsolatedPodman()
+        self._temporal = TemporalServer()
+        address, state = self._temporal.address, self._home / "state"
+        self._control = WorkerProcess("--control", temporal=address, home=state)
+        self._host = WorkerProcess("--host", HOST, temporal=address, home=state, podman=self._podman.url)
+        self._dead_registry = f"localhost:{free_port()}"
+        self._image = ""
+
+    async def run(self) -> Report:
+        """Set up, rage, wait for calm, check, and clean up."""
+        started = time.monotonic()
+        try:
+            await asyncio.to_thread(self._start)
+            client = reconciler(await self._temporal.connect("chaos"), self._temporal.address)
+            await self._rage(client)
+            await self._check_calm(client)
+        finally:
+            self.report.starts = len(self._journal.starts)
+            self.report.looks = self._journal.looks
+            self.report.violations += self._journal.violations
+            self.report.seconds = round(time.monotonic() - started, 1)
+            await asyncio.to_thread(self._clean_up)
+        return self.report
+
+    # ---- the storm ----
+
+    async def _rage(self, client: Reconciler) -> None:
+        over = asyncio.Event()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._watch(client, over))
+            appliers = [tasks.create_task(self._apply_until(client, name, over)) for name in self._names]
+            for _ in range(self._kills):
+                await asyncio.sleep(self._random.uniform(*CALM_SECONDS))
+                await self._kill_one()
+            over.set()
+            await asyncio.gather(*appliers)
+
+    async def _kill_one(self) -> None:
+        parts: dict[str, tuple[Callable[[], None], Callable[[], None]]] = {
+            "host worker": (self._host.kill, self._host.launch),
+            "control worker": (self._control.kill, self._control.launch),
+            "podman service": (self._podman.kill, self._podman.start),
+            "temporal server": (self._temporal.kill, self._temporal.launch),
+        }
+        name = self._random.choice(list(parts))
+        kill, start = parts[name]
+        await asyncio.to_thread(kill)
+        self.report.kills[name] += 1
+        if self._random.random() < CONTAINER_SHARE:
+            self._kill_a_container()
+        await asyncio.sleep(self._random.uniform(*DOWN_SECONDS))
+        await asyncio.to_thread(start)
+
+    def _kill_a_container(self) -> None:
+        if living := live_containers(self._journal.mark):
+            with suppress(ProcessLookupError):
+                os.kill(self._random.choice(living).pid, signal.SIGKILL)
+                self.report.containers_killed += 1
+
+    async def _apply_until(self, client: Reconciler, name: str, over: asyncio.Event) -> None:
+        """Apply one wish after the other, as an impatient user does; the last one is good."""
+        chances = random.Random(f"{self.report.seed} {name}")
+        while not over.is_set():
+            await self._apply(client, name, is_good=chances.random() >= BAD_SHARE)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(over.wait(), chances.uniform(*APPLY_SECONDS) * len(self._names))
+        await self._apply(client, name, is_good=True)
+
+    async def _apply(self, client: Reconciler, name: str, *, is_good: bool) -> None:
+        self.report.wishes[name] += 1
+        wish = self._wish(name, self.report.wishes[name], is_good=is_good)
+        while True:
+            result = (await client.apply([wish], wait=Wait.NONE))[0]
+            if result.progress is Progress.ACCEPTED:
+                return
+            self.report.sends_repeated += 1
+            await asyncio.sleep(0.1)
+
+    def _wish(self, name: str, number: int, *, is_good: bool) -> Manifest:
+        workload = {
+            "image": self._image if is_good else f"{self._dead_registry}/missing:{number}",
+            "environment": {"CHAOS": self._journal.mark, "WORKLOAD": name, "WISH": str(number)},
+            "mounts": [f"{self._journal.folder}:/journal"],
+        }
+        return manifest({name: workload}, host=HOST, name="chaos")
+
+    async def _watch(self, client: Reconciler, over: asyncio.Event) -> None:
+        while not over.is_set():
+            await asyncio.to_thread(self._journal.look)
+            with suppress(Problem):
+                for status in await asyncio.wait_for(client.list(), timeout=5):
+                    before = self._generations[status.name]
+                    if status.generation < before:
+                        self._break(f"the generation went backwards: {status.name} {before} -> {status.generation}")
+                    self._generations[status.name] = max(before, status.generation)
+            await asyncio.sleep(LOOK_SECONDS)
+
+    # ---- the calm after it ----
+
+    async def _check_calm(self, client: Reconciler) -> None:
+        began = time.monotonic()
+        try:
+            await eventually_async(lambda: self._has_converged(client), within=120, what="all has converged")
+        except AssertionError as late:
+            self._break(str(late))
+        self.report.seconds_to_converge = round(time.monotonic() - began, 1)
+        await asyncio.to_thread(self._journal.look)
+        containers = await asyncio.to_thread(self._podman.containers)
+        if len(containers) != len(self._names):
+            self._break(f"containers are left over or missing: {[(c['Names'], c['State']) for c in containers]}")
+
+    async def _has_converged(self, client: Reconciler) -> bool:
+        await asyncio.to_thread(self._journal.look)
+        wanted = dict(self.report.wishes)
+        living = {one.workload: one.wish for one in live_containers(self._journal.mark)}
+        assert living == wanted, f"alive is {living}, wanted is {wanted}"
+        statuses = {status.name: status for status in await client.list()}
+        for name, wish in wanted.items():
+            status = statuses[name]
+            seen = (status.state, status.substate, status.generation, status.live and status.live.generation)
+            assert seen == (State.RUNNING, Substate.OK, wish, wish), f"{name} is {seen}, wanted is generation {wish}"
+        return True
+
+    def _break(self, what: str) -> None:
+        self.report.violations.append(what)
+
+    # ---- before and after ----
+
+    def _start(self) -> None:
+        self._podman.start()
+        self._image = Images(self._podman).make("chaos:1", ("sh", "-c", SCRIPT))
+        self._temporal.start()
+        self._control.start()
+        self._host.start()
+
+    def _clean_up(self) -> None:
+        for worker in (self._host, self._control):
+            worker.kill()
+        self._temporal.destroy()
+        self._podman.destroy()
+        if self.report.passed:
+            shutil.rmtree(self._home)
+        else:
+            self.report.logs = str(self._home / "state")

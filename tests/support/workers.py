@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Perdure's own worker as a process of its own, which can be killed and started again."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Self
+
+from tests.support.waiting import eventually
+
+PROGRAM: Final = Path(__file__).parents[2] / "worker.py"
+
+
+class WorkerProcess:
+    """One ``perdure-worker``. Lock, files and log lie in its home.
+
+    Args:
+        roles: its arguments, for example ``"--control"`` or ``"--host", "edge-1"``.
+        temporal: the address of the server.
+        home: the folder of its state; several workers may share one.
+        podman: the URL of the Podman socket, where it serves a host.
+        variables: more environment variables.
+    """
+
+    def __init__(
+        self,
+        *roles: str,
+        temporal: str,
+        home: Path,
+        podman: str = "",
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
+        self._command = [sys.executable, str(PROGRAM), *roles]
+        # Nothing that was set for the tests themselves may reach the worker.
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith(("PERDURE_", "TEMPORAL_"))}
+        self._environment = inherited | {
+            "PERDURE_HOME": str(home),
+            "PERDURE_PODMAN": podman,
+            "PERDURE_LOG_FORMAT": "json",
+            "TEMPORAL_ADDRESS": temporal,
+            **(variables or {}),
+        }
+        self._home = home
+        self.log = home / f"worker-{'-'.join(role.strip('-') for role in roles)}.log"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._started_at = 0
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    @property
+    def pid(self) -> int | None:
+        """The process, or None where it was not started."""
+        return self._process.pid if self._process else None
+
+    def launch(self) -> None:
+        """Start it and do not wait."""
+        self.kill()
+        self._home.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            self._started_at = log.tell()
+            self._process = subprocess.Popen(
+                self._command, env=self._environment, cwd=self._home, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+
+    def start(self) -> None:
+        """Start it and wait until it serves."""
+        self.launch()
+        eventually(self._is_ready, within=30, what=f"the worker is ready, see {self.log}")
+
+    def stop(self, within: float = 30) -> int:
+        """Ask it to end, as a service manager does, and return its exit code."""
+        if self._process is None:
+            raise AssertionError("the worker was not started")
+        self._process.terminate()
+        code = self._process.wait(within)
+        self._process = None
+        return code
+
+    def kill(self) -> None:
+        """End it by SIGKILL, or do nothing where it does not run."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def restart(self) -> None:
+        """Kill it and start it again."""
+        self.kill()
+        self.start()
+
+    def logged(self) -> list[dict[str, Any]]:
+        """What it has logged since its last start; lines that are not JSON come as ``{"event": line}``."""
+        with self.log.open("rb") as log:
+            log.seek(self._started_at)
+            return [_parsed(line) for line in log.read().decode(errors="replace").splitlines()]
+
+    def _is_ready(self) -> bool:
+        if self._process is None or self._process.poll() is not None:
+            raise RuntimeError(f"the worker ended: {self.log.read_text(errors='replace')[-2000:]}")
+        return b"worker is ready" in self.log.read_bytes()[self._started_at :]
+
+
+def _parsed(line: str) -> dict[str, Any]:
+    try:
+        parsed = json.loads(line)
+    except ValueError:
+        parsed = None
+    return parsed if isinstance(parsed, dict) else {"event": line}
