@@ -2,7 +2,8 @@
 """The base class of every model.
 
 One class serves two readers. On the wire unknown keys are ignored, so that an older host worker survives a newer client.
-A user's document is read strictly: the classes of its entries forbid them (``perdure.model.container_entry.STRICT``). JSON keys are camelCase, Python names snake_case, and both are accepted on input.
+A user's document is read strictly: the classes of its entries forbid them (``perdure.model.rules.STRICT``). JSON keys are
+camelCase, Python names snake_case, and both are accepted on input, but in a user's document.
 """
 
 from __future__ import annotations

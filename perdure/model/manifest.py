@@ -17,9 +17,8 @@ from pydantic import AfterValidator, Field, model_validator
 from pydantic.json_schema import GenerateJsonSchema
 
 from perdure.model.base import Model
-from perdure.model.container_entry import STRICT
 from perdure.model.names import Name
-from perdure.model.rules import Misfit, refusal, refuse_all, shown
+from perdure.model.rules import STRICT, Misfit, refusal, refuse_all, shown
 from perdure.model.values import Integer, format_duration
 from perdure.model.workload import WorkloadSpec
 from perdure.model.workload_entry import SPEC_LIMIT_BYTES, WorkloadEntry

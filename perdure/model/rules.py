@@ -13,9 +13,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, ValidationError, core_schema
+
+STRICT = ConfigDict(extra="forbid", validate_by_name=False, defer_build=True)
+"""The configuration of what a user writes: only the known keys, in camelCase. Validators are built at the first use, since
+that takes a while and ``--help`` needs none."""
 
 REFUSED = "refused"
 """The pydantic error type of every refusal made here."""
