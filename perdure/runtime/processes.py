@@ -126,7 +126,7 @@ class PidFile:
     def write(self, process: Process) -> None:
         """Write a process down that did not do it itself."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = self.path.with_suffix(".new")
+        fresh = self.path.with_suffix(".starter")
         fresh.write_text(f"{process.pid} {process.started} {process.boot}\n", encoding="ascii")
         fresh.replace(self.path)
 
@@ -171,7 +171,9 @@ def start_detached(
         setsid=True,
         setsigdef=[signal.SIGPIPE, signal.SIGINT],
     )
-    return Process(pid, _started(pid) or 0, _boot())
+    process = Process(pid, _started(pid) or 0, _boot())
+    pid_file.write(process)  # the same as the child writes: whoever looks now must find it, too
+    return process
 
 
 def _boot() -> str:

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The embedded stack of one machine: a Temporal server, a Podman service where none runs, and two workers.
+
+Control and host are workers of their own: a host worker that is stuck or killed must not stop the workflows, which are the
+ones to tell of it.
+
+A stack belongs to a home. Several can run side by side, with homes, ports and host names of their own. One process supervises it:
+``perdure up`` itself, or with ``--detach`` a child of it. All parts are found again by their pid files, so that ``up`` and
+``down`` also work after the supervisor was killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+from perdure.runtime import supervisor
+from perdure.runtime.entry_points import command_of
+from perdure.runtime.parts import Part, PodmanPart, ProgramPart
+from perdure.runtime.podman_service import PodmanService, default_sockets, find_socket
+from perdure.runtime.ports import claim
+from perdure.runtime.problems import StackProblem
+from perdure.runtime.processes import PidFile, Process
+from perdure.runtime.settings import Settings
+from perdure.runtime.stack_record import (
+    TEMPORAL_PART,
+    StackRecord,
+    read_record,
+    remove_record,
+    run_folder,
+    write_record,
+)
+from perdure.runtime.temporal_server import TemporalServer, without_temporal
+
+DEFAULT_FLEET: Final = "default"
+UI_PORT_OFFSET: Final = 1000
+TEMPORAL_GRACE: Final = timedelta(seconds=10)
+WORKER_GRACE: Final = timedelta(seconds=20)
+"""A worker gives what is under way ten seconds to end."""
+SUPERVISOR_GRACE: Final = timedelta(seconds=60)
+CONTROL_PART: Final = "control"
+HOST_PART: Final = "host"
+
+
+class AlreadyUp(StackProblem):
+    """Another process supervises this stack."""
+
+    def __init__(self, home: Path, supervisor_pid: int | None) -> None:
+        super().__init__(
+            f"the stack in {home} is up already, supervised by process {supervisor_pid or 'unknown'}",
+            "Stop it by `perdure down`, or use another PERDURE_HOME.",
+        )
+
+
+class Stack:
+    """The stack of the home of the settings."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.home = settings.home
+        self._supervisor = PidFile(run_folder(self.home) / "supervisor.pid")
+
+    @property
+    def supervisor(self) -> Process | None:
+        """The process that supervises it."""
+        return self._supervisor.running()
+
+    @property
+    def record(self) -> StackRecord | None:
+        """Its addresses, while it is up."""
+        return read_record(self.home)
+
+    def check(self) -> None:
+        """Find out what would stand in the way of ``up``, without starting anything. Raises StackProblem."""
+        self._make_home()
+        self._parts(self._plan())
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[StackRecord]:
+        """Start what does not run yet, keep all running inside the block, and stop it at the end.
+
+        Raises:
+            AlreadyUp: another process supervises it.
+            StackProblem: a part cannot be started; what was started is stopped again.
+        """
+        self._make_home()
+        with self._lock():
+            record = self._plan()
+            parts = self._parts(record)
+            try:
+                await supervisor.start_missing(parts[:1])
+                write_record(self.home, record)
+                await supervisor.start_missing(parts[1:])
+                keeping = asyncio.create_task(supervisor.keep(parts))
+                try:
+                    yield record
+                finally:
+                    keeping.cancel()
+                    await asyncio.gather(keeping, return_exceptions=True)
+            finally:
+                remove_record(self.home)
+                await supervisor.stop(parts)
+                self._supervisor.remove()
+
+    async def down(self) -> list[str]:
+        """Stop the supervisor, which stops the parts, and whatever part still runs. Containers go on.
+
+        Returns:
+            The names of what ran.
+        """
+        stopped = []
+        if (process := self.supervisor) is not None:
+            await process.stop(SUPERVISOR_GRACE.total_seconds())
+            stopped.append("supervisor")
+        remove_record(self.home)
+        stopped += await supervisor.stop(
+            [_Leftover(self.home, name) for name in (TEMPORAL_PART, CONTROL_PART, HOST_PART)]
+        )
+        if await PodmanPart(self._own_podman()).stop():
+            stopped.append("podman")
+        self._supervisor.remove()
+        return stopped
+
+    def log(self, part: str) -> Path:
+        """Where a part writes its log."""
+        return self.home / "logs" / f"{part}.log"
+
+    def _plan(self) -> StackRecord:
+        """The addresses to use: those of a server that still runs, else those of the settings."""
+        adopted = self.record
+        if adopted is not None:
+            self._refuse_other_ports(adopted)
+            return adopted.model_copy(update={"host": self.settings.host_name, "podman_url": self._podman_url()})
+        port = claim(self.settings.temporal_port, what="Temporal", option="--temporal-port")
+        wanted = self.settings.ui_port
+        if wanted is None:
+            wanted = self.settings.temporal_port + UI_PORT_OFFSET if self.settings.temporal_port else 0
+        ui_port = claim(wanted, what="the Web UI", option="--ui-port")
+        fleet = self.settings.fleet or DEFAULT_FLEET
+        server = TemporalServer(self.home, port, ui_port, fleet)
+        return StackRecord(
+            temporal_address=server.address,
+            ui_url=server.ui_url,
+            fleet=fleet,
+            host=self.settings.host_name,
+            podman_url=self._podman_url(),
+        )
+
+    def _refuse_other_ports(self, adopted: StackRecord) -> None:
+        wanted = self.settings.temporal_port
+        if "temporal_port" in self.settings.model_fields_set and wanted and wanted != _port(adopted.temporal_address):
+            raise StackProblem(
+                f"the stack in {self.home} is up with Temporal at {adopted.temporal_address}, not at port {wanted}",
+                "Stop it first by `perdure down`.",
+            )
+
+    def _parts(self, record: StackRecord) -> list[Part]:
+        """The parts in the order of their start. Raises StackProblem where a program is missing."""
+        server = TemporalServer(self.home, _port(record.temporal_address), _port(record.ui_url), record.fleet)
+        environment = without_temporal(os.environ) | self.settings.as_environment()
+        parts: list[Part] = [
+            ProgramPart(TEMPORAL_PART, server.command(), environment, self.home, TEMPORAL_GRACE, server.serves)
+        ]
+        own = self._own_podman()
+        if record.podman_url == own.url:
+            if own.settings.problem:
+                raise StackProblem(
+                    f"no Podman answers, and none can be started: {own.settings.problem}",
+                    "Install Podman 4.3 or later, or name its socket by PERDURE_PODMAN.",
+                )
+            parts.append(PodmanPart(own))
+        environment |= {
+            "TEMPORAL_ADDRESS": record.temporal_address,
+            "TEMPORAL_NAMESPACE": record.fleet,
+            "PERDURE_FLEET": record.fleet,
+            "PERDURE_HOST": record.host,
+            "PERDURE_PODMAN": record.podman_url,
+        }
+        worker = command_of("perdure-worker", "worker")
+        for name, roles in ((CONTROL_PART, ["--control"]), (HOST_PART, ["--host", record.host])):
+            parts.append(ProgramPart(name, [*worker, *roles], environment, self.home, WORKER_GRACE))
+        return parts
+
+    def _podman_url(self) -> str:
+        """The socket that is named, else one of the usual ones that answers, else that of a service of our own."""
+        if self.settings.podman:
+            return self.settings.podman
+        found = find_socket(default_sockets(os.environ, is_root=os.geteuid() == 0))
+        return f"unix://{found}" if found is not None else self._own_podman().url
+
+    def _own_podman(self) -> PodmanService:
+        return PodmanService(self.home / "podman")
+
+    def _make_home(self) -> None:
+        try:
+            run_folder(self.home).mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise StackProblem(
+                f"the home {self.home} cannot be made: {error.strerror}", "Name another one by PERDURE_HOME."
+            ) from error
+
+    @contextmanager
+    def _lock(self) -> Iterator[None]:
+        """Be the only supervisor. The kernel frees the lock when the process ends, however it ends."""
+        with (run_folder(self.home) / "supervisor.lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                process = self.supervisor
+                raise AlreadyUp(self.home, process.pid if process else None) from None
+            if (me := Process.of(os.getpid())) is not None:
+                self._supervisor.write(me)
+            yield
+
+
+class _Leftover(ProgramPart):
+    """A part of which only the pid file matters: it is to be stopped."""
+
+    def __init__(self, home: Path, name: str) -> None:
+        grace = TEMPORAL_GRACE if name == TEMPORAL_PART else WORKER_GRACE
+        super().__init__(name, (), {}, home, grace)
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2])

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps the parts of a stack running: one that ends is started again, ever later if it ends again and again.
+
+It holds no state that matters. If it dies, the parts go on, and the next one adopts them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+from perdure.runtime.parts import Part
+from perdure.runtime.problems import StackProblem
+
+logger = logging.getLogger("perdure.stack")
+
+FIRST_WAIT: Final = timedelta(milliseconds=500)
+LONGEST_WAIT: Final = timedelta(seconds=30)
+GOOD_RUN: Final = timedelta(minutes=1)
+"""After a run of this length the waits begin anew."""
+
+
+async def start_missing(parts: Sequence[Part]) -> None:
+    """Start what does not run, in this order, each when the one before it is ready. Raises StackProblem."""
+    for part in parts:
+        if part.running() is None:
+            await part.start()
+            logger.info("part is started", extra={"part": part.name})
+        else:
+            logger.info("part is adopted", extra={"part": part.name})
+
+
+async def keep(parts: Sequence[Part]) -> None:
+    """Keep all parts running until cancelled."""
+    async with asyncio.TaskGroup() as group:
+        for part in parts:
+            group.create_task(_keep(part))
+
+
+async def stop(parts: Sequence[Part]) -> list[str]:
+    """Stop the parts, the last one first. Returns the names of those that ran."""
+    return [part.name for part in reversed(parts) if await part.stop()]
+
+
+async def _keep(part: Part) -> None:
+    clock = asyncio.get_running_loop().time
+    wait = FIRST_WAIT
+    while True:
+        begun = clock()
+        if (process := part.running()) is not None:
+            await process.ended()
+            logger.warning("part has ended", extra={"part": part.name, "pid": process.pid})
+        if clock() - begun >= GOOD_RUN.total_seconds():
+            wait = FIRST_WAIT
+        await asyncio.sleep(wait.total_seconds())
+        wait = min(2 * wait, LONGEST_WAIT)
+        try:
+            started = await part.start()
+        except StackProblem as problem:
+            logger.warning("part cannot be started", extra={"part": part.name, "cause": problem.message})
+        else:
+            logger.info("part is started again", extra={"part": part.name, "pid": started.pid})
