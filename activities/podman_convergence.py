@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bring one workload's containers to what is wanted: one container, equal to the spec, alive; or none.
+
+Everything is decided from what Podman has now, never from what an earlier call did, so a call may come twice, or after a
+crash at any point. The order keeps the old container running as long as possible: make the new one, end the others,
+start the new one. An error while making it therefore leaves the old one running.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+from activities.engine import EngineFault, Managed, Ownership
+from activities.expected_ends import ExpectedEnds
+from activities.podman_api import Json, PodmanApi, Refused
+from activities.podman_facts import (
+    FLEET,
+    HOST,
+    WORKLOAD,
+    Processes,
+    inspected_health,
+    inspected_state,
+    listed,
+    owner_of,
+    parse_time,
+)
+from activities.podman_files import HostFiles
+from activities.podman_pull import Puller
+from activities.podman_removal import Remover
+from activities.podman_spec import create_spec
+from activities.podman_volumes import Volumes
+from activities.translate import START_IS_WEDGED, engine_fault, refusal_fault
+from perdure.model.faults import FaultKind, Phase
+from perdure.model.observation import ContainerState, Live
+from perdure.model.workload import ContainerSpec
+
+ROUNDS: Final = 4
+"""How often a broken container is made again within one call."""
+SETTLING_SECONDS: Final = 1.5
+"""How long Podman may take to notice that a process has ended; measured: up to 0.3 s."""
+_POLL_SECONDS: Final = 0.05
+UNLIMITED: Final = 1_048_576
+"""What stands for no limit at all: the kernel's own ceiling for open files."""
+_OPEN_ULIMITS: Final = {"nofile": resource.RLIMIT_NOFILE, "nproc": resource.RLIMIT_NPROC}
+
+_LIVE: Final = (ContainerState.RUNNING, ContainerState.PAUSED)
+_READY: Final = (ContainerState.CREATED, ContainerState.EXITED)
+
+
+class Convergence:
+    """Makes containers and ends them, one workload at a time: the caller holds the workload's lock."""
+
+    def __init__(
+        self,
+        api: PodmanApi,
+        *,
+        processes: Processes,
+        files: HostFiles,
+        puller: Puller,
+        expected_ends: ExpectedEnds,
+    ) -> None:
+        self._api = api
+        self._processes = processes
+        self._files = files
+        self._puller = puller
+        self._expected_ends = expected_ends
+        self._volumes = Volumes(api)
+        self._remover = Remover(api, processes, expected_ends)
+        self._open_ulimits: dict[str, int] = {}
+
+    async def listed(self, fleet: str, host: str, workload: str | None, phase: Phase) -> list[Managed]:
+        """Our containers, by one call."""
+        await self._processes.learn()
+        labels = {FLEET: fleet, HOST: host} | ({} if workload is None else {WORKLOAD: workload})
+        entries = await self._api.containers(labels, phase)
+        return [managed for entry in entries if (managed := listed(entry, self._processes)) is not None]
+
+    async def ensure_running(self, name: str, spec: ContainerSpec, owner: Ownership) -> Live:
+        """See ``Engine.ensure_running``."""
+        for _ in range(ROUNDS):
+            if (live := await self._try_running(name, spec, owner)) is not None:
+                await asyncio.to_thread(self._files.keep_only, owner.host, owner.workload, spec.files)
+                return live
+        raise engine_fault(
+            FaultKind.ENGINE_ERROR,
+            Phase.START,
+            f"start container {name}",
+            f"it was made again {ROUNDS} times and is still broken",
+        )
+
+    async def ensure_absent(self, fleet: str, host: str, workload: str, grace: timedelta) -> int:
+        """See ``Engine.ensure_absent``."""
+        found = await self.listed(fleet, host, workload, Phase.STOP)
+        removals = (self._remover.remove(managed.container_id, grace, Phase.STOP) for managed in found)
+        outcomes = await asyncio.gather(*removals, return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        await asyncio.to_thread(self._files.keep_only, host, workload, ())
+        await self._volumes.remove_unused(fleet, host, workload)
+        return len(found)
+
+    # ---- one round ----
+
+    async def _try_running(self, name: str, spec: ContainerSpec, owner: Ownership) -> Live | None:
+        """One round; None where something broken was cleared away, and the next round may succeed."""
+        found, image = await asyncio.gather(
+            self.listed(owner.fleet, owner.host, owner.workload, Phase.START),
+            self._api.image(spec.image, Phase.START),
+        )
+        _refuse_stale(found, owner)
+        mounted = await asyncio.to_thread(self._files.write, owner.host, owner.workload, spec.files)
+        keep = await self._usable(_equal(found, owner))
+        is_new = keep is None
+        if keep is None:
+            await self._check_image(name, spec, image)
+            for managed in found:
+                if managed.name == name:
+                    await self._remover.remove(managed.container_id, None, Phase.START)
+            keep = await self._create(name, spec, owner, mounted)
+            if keep is None:
+                return None
+        for managed in found:
+            if managed.container_id != keep:
+                await self._remover.remove(managed.container_id, None, Phase.START)
+        container = None if is_new else await self._api.container(keep, Phase.START)
+        if container is None or inspected_state(container, self._processes) is not ContainerState.RUNNING:
+            if not await self._start(keep, name, spec, container):
+                return None
+            container = await self._api.container(keep, Phase.START)
+        return None if container is None else self._live(container, owner)
+
+    async def _usable(self, candidates: Sequence[Managed]) -> str | None:
+        """The first of some equal containers that runs or can be started."""
+        for managed in sorted(candidates, key=lambda candidate: candidate.state not in _LIVE):
+            if managed.state in (*_LIVE, *_READY) or await self._settled(managed.container_id):
+                return managed.container_id
+        return None
+
+    async def _settled(self, container_id: str) -> bool:
+        """Give Podman a moment to notice that a process has ended; whether it did, so that the container can be started."""
+        for _ in range(round(SETTLING_SECONDS / _POLL_SECONDS)):
+            container = await self._api.container(container_id, Phase.START)
+            if container is None:
+                return False
+            if inspected_state(container, self._processes) in _READY:
+                return True
+            await asyncio.sleep(_POLL_SECONDS)
+        return False
+
+    async def _check_image(self, name: str, spec: ContainerSpec, image: Json | None) -> None:
+        """Raise ImageMissing or WrongArchitecture before anything is changed."""
+        if image is None:
+            text = f"{spec.image}: image not known"
+            raise refusal_fault(Phase.START, f"create container {name}", text, image=spec.image)
+        await self._puller.check_architecture(spec.image, str(image.get("Architecture") or ""), Phase.START)
+
+    async def _create(
+        self, name: str, spec: ContainerSpec, owner: Ownership, mounted: Sequence[tuple[str, str]]
+    ) -> str | None:
+        """Make the container; None where its name had to be freed first."""
+        await self._volumes.make_missing(spec, owner)
+        try:
+            return await self._api.create(create_spec(name, spec, owner, mounted, self._open_ulimits), Phase.START)
+        except Refused as refused:
+            doing = f"create container {name}"
+            fault = refusal_fault(Phase.START, doing, refused.text, image=spec.image, name=name)
+            if fault.fault.kind is not FaultKind.NAME_CONFLICT:
+                raise fault from refused
+            await self._free_name(name, owner, fault)
+            return None
+
+    async def _free_name(self, name: str, owner: Ownership, fault: EngineFault) -> None:
+        """Free a name that only a crash can have left. Raises NameConflict where somebody else's container has it."""
+        holder = await self._api.container(name, Phase.START)
+        if holder is None:
+            await self._remover.free_name(name, Phase.START)
+            return
+        theirs = owner_of(holder["Config"].get("Labels"))
+        if theirs is None or (theirs.fleet, theirs.host, theirs.workload) != (owner.fleet, owner.host, owner.workload):
+            raise fault
+
+    async def _start(self, container_id: str, name: str, spec: ContainerSpec, container: Json | None) -> bool:
+        """Start the container; False where it was broken and has been cleared away."""
+        self._expected_ends.discard(container_id)
+        try:
+            if container is not None and inspected_state(container, self._processes) is ContainerState.PAUSED:
+                await self._api.post(container_id, "unpause", Phase.START)
+            else:
+                await self._api.start(container_id, Phase.START)
+        except Refused as refused:
+            await self._after_failed_start(container_id, name, spec, refused)
+            return False
+        return True
+
+    async def _after_failed_start(self, container_id: str, name: str, spec: ContainerSpec, refused: Refused) -> None:
+        """Clear the container away where that can help, else raise what the refusal means."""
+        fault = refusal_fault(Phase.START, f"start container {name}", refused.text, image=spec.image, name=name)
+        wants_ulimits = fault.fault.kind is FaultKind.ULIMIT_TOO_HIGH and self._fill_ulimits(spec)
+        if not wants_ulimits and not START_IS_WEDGED.search(refused.text):
+            raise fault from refused
+        await self._remover.remove(container_id, timedelta(0), Phase.START)
+
+    def _fill_ulimits(self, spec: ContainerSpec) -> bool:
+        """Whether it helps to set the limits that the spec leaves open to what this process has.
+
+        Podman gives its own high defaults to what is left open, which a host without CAP_SYS_RESOURCE cannot set; and
+        default_ulimits of its configuration stop to hold as soon as a container sets one limit itself.
+        """
+        if self._open_ulimits or spec.ulimits.keys() >= _OPEN_ULIMITS.keys():
+            return False
+        ours = {name: resource.getrlimit(number)[1] for name, number in _OPEN_ULIMITS.items()}
+        self._open_ulimits = {
+            name: limit if limit != resource.RLIM_INFINITY else UNLIMITED for name, limit in ours.items()
+        }
+        return True
+
+    def _live(self, container: Json, owner: Ownership) -> Live | None:
+        """What runs, or has run to its end already, which is no fault of the start."""
+        state = inspected_state(container, self._processes)
+        started_at = parse_time(str(container["State"].get("StartedAt", "")))
+        if state is ContainerState.CREATED and started_at is None:
+            return None
+        return Live(
+            generation=owner.generation,
+            container_id=str(container["Id"]),
+            image_digest=str(container.get("ImageDigest") or ""),
+            started_at=started_at,
+            health=inspected_health(container),
+        )
+
+
+def _equal(found: Sequence[Managed], owner: Ownership) -> list[Managed]:
+    return [
+        managed
+        for managed in found
+        if (managed.owner.incarnation, managed.owner.spec_hash) == (owner.incarnation, owner.spec_hash)
+    ]
+
+
+def _refuse_stale(found: Sequence[Managed], owner: Ownership) -> None:
+    """Never act below a generation that is there already: a late attempt would undo a newer one."""
+    newer = [
+        managed.owner.generation
+        for managed in found
+        if managed.owner.incarnation == owner.incarnation and managed.owner.generation > owner.generation
+    ]
+    if newer:
+        text = f"generation {max(newer)} is there already"
+        raise engine_fault(FaultKind.SUPERSEDED, Phase.START, f"start generation {owner.generation}", text)

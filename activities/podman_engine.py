@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Podman as a container engine: the parts put together, one workload at a time.
+
+What each part knows: ``podman_api`` how to call without blocking, ``podman_pull`` pulls, ``podman_convergence`` how to get
+from what is there to what is wanted, ``podman_removal`` how to end a container in any state, ``podman_spec`` and
+``podman_facts`` Podman's JSON in both directions, ``translate`` what its errors mean.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+from weakref import WeakValueDictionary
+
+from activities.engine import EngineInfo, Managed, Ownership, Pulled, PullProgress
+from activities.expected_ends import ExpectedEnds
+from activities.podman_api import LIBPOD, PodmanApi, Refused
+from activities.podman_convergence import Convergence
+from activities.podman_facts import Processes, inspected_exit
+from activities.podman_files import HostFiles
+from activities.podman_logs import lines_of
+from activities.podman_pull import Puller
+from activities.translate import refusal_fault
+from perdure.model.faults import Phase
+from perdure.model.observation import LastExit, Live
+from perdure.model.workload import ContainerSpec
+from perdure.policy.identity import container_name
+from perdure.policy.progress import Patience
+
+CALL_TIMEOUT: Final = timedelta(seconds=60)
+"""Of a short call. A create on a slow disk took 12 s; a service that says nothing for a minute hangs."""
+
+
+class PodmanEngine:
+    """The Podman behind a socket, see ``activities.engine.Engine``.
+
+    Args:
+        url: the socket, ``unix:///run/podman/podman.sock``.
+        files_dir: where the files of manifests are written; it must outlive a reboot as the containers do.
+        patience: how long a pull may go without progress.
+        call_timeout: of each short call.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        files_dir: Path,
+        patience: Patience | None = None,
+        call_timeout: timedelta = CALL_TIMEOUT,
+    ) -> None:
+        self.expected_ends = ExpectedEnds()
+        self._api = PodmanApi(url, call_timeout)
+        self._puller = Puller(self._api, patience or Patience())
+        self._convergence = Convergence(
+            self._api,
+            processes=Processes(self._api.socket),
+            files=HostFiles(files_dir),
+            puller=self._puller,
+            expected_ends=self.expected_ends,
+        )
+        self._locks: WeakValueDictionary[tuple[str, str, str], asyncio.Lock] = WeakValueDictionary()
+
+    async def info(self) -> EngineInfo:
+        """Answer at once, or raise EngineUnreachable."""
+        version = await self._api.version(Phase.START)
+        return EngineInfo(name="Podman", version=str(version.get("Version") or "unknown"))
+
+    async def has_image(self, image: str) -> bool:
+        """Whether the image is local."""
+        return await self._api.image(image, Phase.PULL) is not None
+
+    async def pull(self, image: str, on_progress: Callable[[PullProgress], None]) -> Pulled:
+        """Fetch the image from its registry, even if it is local."""
+        return await self._puller.pull(image, on_progress)
+
+    async def ensure_running(self, name: str, spec: ContainerSpec, owner: Ownership) -> Live:
+        """Make this container the only one of its workload that lives, and let it run."""
+        async with self._workload(owner.fleet, owner.host, owner.workload):
+            container = container_name(name, owner.generation, owner.incarnation)
+            return await self._convergence.ensure_running(container, spec, owner)
+
+    async def ensure_absent(self, fleet: str, host: str, workload: str, grace: timedelta) -> int:
+        """Stop and remove every container of the workload, and the files written for it."""
+        async with self._workload(fleet, host, workload):
+            return await self._convergence.ensure_absent(fleet, host, workload, grace)
+
+    async def list_managed(self, fleet: str, host: str, workload: str | None = None) -> list[Managed]:
+        """Our containers, running or not, by one call."""
+        return await self._convergence.listed(fleet, host, workload, Phase.START)
+
+    async def exit_of(self, container_id: str) -> LastExit | None:
+        """How a container ended; None while it runs or when it is gone."""
+        container = await self._api.container(container_id, Phase.START)
+        return None if container is None else inspected_exit(container)
+
+    async def logs(
+        self, container_id: str, *, follow: bool, tail: int | None, since: datetime | None
+    ) -> AsyncIterator[bytes]:
+        """The lines of a container's output. A line longer than 64 KiB is cut with a mark."""
+        parameters = {"stdout": "true", "stderr": "true", "follow": str(follow).lower()}
+        if tail is not None:
+            parameters["tail"] = str(tail)
+        if since is not None:
+            parameters["since"] = str(int(since.timestamp()))
+        doing = f"read the logs of container {container_id}"
+        url = f"{LIBPOD}/containers/{container_id}/logs"
+        try:
+            async with self._api.stream("get", url, parameters, Phase.START, doing) as answer:
+                async for line in lines_of(answer.aiter_raw(64 * 1024)):
+                    yield line
+        except Refused as refused:
+            raise refusal_fault(Phase.START, doing, refused.text) from refused
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        await self._api.close()
+
+    @asynccontextmanager
+    async def _workload(self, fleet: str, host: str, workload: str) -> AsyncIterator[None]:
+        """One change of a workload at a time. A lock lives as long as somebody holds it or waits for it."""
+        key = (fleet, host, workload)
+        lock = self._locks.get(key)
+        if lock is None:
+            lock = self._locks[key] = asyncio.Lock()
+        async with lock:
+            yield
