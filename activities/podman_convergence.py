@@ -9,7 +9,6 @@ start the new one. An error while making it therefore leaves the old one running
 from __future__ import annotations
 
 import asyncio
-import resource
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
@@ -32,6 +31,7 @@ from activities.podman_files import HostFiles
 from activities.podman_pull import Puller
 from activities.podman_removal import Remover
 from activities.podman_spec import create_spec
+from activities.podman_ulimits import DefaultUlimits
 from activities.podman_volumes import Volumes
 from activities.translate import START_IS_WEDGED, engine_fault, refusal_fault
 from perdure.model.faults import FaultKind, Phase
@@ -43,10 +43,6 @@ ROUNDS: Final = 4
 SETTLING_SECONDS: Final = 1.5
 """How long Podman may take to notice that a process has ended; measured: up to 0.3 s."""
 _POLL_SECONDS: Final = 0.05
-UNLIMITED: Final = 1_048_576
-"""What stands for no limit at all: the kernel's own ceiling for open files."""
-_OPEN_ULIMITS: Final = {"nofile": resource.RLIMIT_NOFILE, "nproc": resource.RLIMIT_NPROC}
-
 _LIVE: Final = (ContainerState.RUNNING, ContainerState.PAUSED)
 _READY: Final = (ContainerState.CREATED, ContainerState.EXITED)
 
@@ -70,7 +66,7 @@ class Convergence:
         self._expected_ends = expected_ends
         self._volumes = Volumes(api)
         self._remover = Remover(api, processes, expected_ends)
-        self._open_ulimits: dict[str, int] = {}
+        self._ulimits = DefaultUlimits(api, self._remover)
 
     async def listed(self, fleet: str, host: str, workload: str | None, phase: Phase) -> list[Managed]:
         """Our containers, by one call."""
@@ -129,7 +125,7 @@ class Convergence:
                 await self._remover.remove(managed.container_id, None, Phase.START)
         container = None if is_new else await self._api.container(keep, Phase.START)
         if container is None or inspected_state(container, self._processes) is not ContainerState.RUNNING:
-            if not await self._start(keep, name, spec, container):
+            if not await self._start(keep, name, spec, owner, container):
                 return None
             container = await self._api.container(keep, Phase.START)
         return None if container is None else self._live(container, owner)
@@ -165,7 +161,8 @@ class Convergence:
         """Make the container; None where its name had to be freed first."""
         await self._volumes.make_missing(spec, owner)
         try:
-            return await self._api.create(create_spec(name, spec, owner, mounted, self._open_ulimits), Phase.START)
+            body = create_spec(name, spec, owner, mounted, self._ulimits.missing_from(spec))
+            return await self._api.create(body, Phase.START)
         except Refused as refused:
             doing = f"create container {name}"
             fault = refusal_fault(Phase.START, doing, refused.text, image=spec.image, name=name)
@@ -184,7 +181,9 @@ class Convergence:
         if theirs is None or (theirs.fleet, theirs.host, theirs.workload) != (owner.fleet, owner.host, owner.workload):
             raise fault
 
-    async def _start(self, container_id: str, name: str, spec: ContainerSpec, container: Json | None) -> bool:
+    async def _start(
+        self, container_id: str, name: str, spec: ContainerSpec, owner: Ownership, container: Json | None
+    ) -> bool:
         """Start the container; False where it was broken and has been cleared away."""
         self._expected_ends.discard(container_id)
         try:
@@ -193,31 +192,20 @@ class Convergence:
             else:
                 await self._api.start(container_id, Phase.START)
         except Refused as refused:
-            await self._after_failed_start(container_id, name, spec, refused)
+            await self._after_failed_start(container_id, name, spec, owner, refused)
             return False
         return True
 
-    async def _after_failed_start(self, container_id: str, name: str, spec: ContainerSpec, refused: Refused) -> None:
+    async def _after_failed_start(
+        self, container_id: str, name: str, spec: ContainerSpec, owner: Ownership, refused: Refused
+    ) -> None:
         """Clear the container away where that can help, else raise what the refusal means."""
         fault = refusal_fault(Phase.START, f"start container {name}", refused.text, image=spec.image, name=name)
-        wants_ulimits = fault.fault.kind is FaultKind.ULIMIT_TOO_HIGH and self._fill_ulimits(spec)
-        if not wants_ulimits and not START_IS_WEDGED.search(refused.text):
-            raise fault from refused
+        if not START_IS_WEDGED.search(refused.text):
+            is_ulimit = fault.fault.kind is FaultKind.ULIMIT_TOO_HIGH
+            if not is_ulimit or not await self._ulimits.learn(name, spec, owner):
+                raise fault from refused
         await self._remover.remove(container_id, timedelta(0), Phase.START)
-
-    def _fill_ulimits(self, spec: ContainerSpec) -> bool:
-        """Whether it helps to set the limits that the spec leaves open to what this process has.
-
-        Podman gives its own high defaults to what is left open, which a host without CAP_SYS_RESOURCE cannot set; and
-        default_ulimits of its configuration stop to hold as soon as a container sets one limit itself.
-        """
-        if self._open_ulimits or spec.ulimits.keys() >= _OPEN_ULIMITS.keys():
-            return False
-        ours = {name: resource.getrlimit(number)[1] for name, number in _OPEN_ULIMITS.items()}
-        self._open_ulimits = {
-            name: limit if limit != resource.RLIM_INFINITY else UNLIMITED for name, limit in ours.items()
-        }
-        return True
 
     def _live(self, container: Json, owner: Ownership) -> Live | None:
         """What runs, or has run to its end already, which is no fault of the start."""

@@ -22,6 +22,7 @@ from perdure.model.workload import (
     Healthcheck,
     Resources,
     TmpfsMount,
+    Ulimit,
     VolumeMount,
 )
 
@@ -35,7 +36,7 @@ def create_spec(
     spec: ContainerSpec,
     owner: Ownership,
     files: Sequence[tuple[str, str]] = (),
-    ulimits: Mapping[str, int] | None = None,
+    more_ulimits: Mapping[str, Ulimit] | None = None,
 ) -> dict[str, Any]:
     """The body of ``/containers/create``.
 
@@ -44,7 +45,7 @@ def create_spec(
         spec: what the manifest says.
         owner: written into the labels, which a user's own labels cannot replace.
         files: paths on the host and in the container of ``spec.files``.
-        ulimits: limits for what ``spec.ulimits`` leaves open, see ``PodmanEngine``.
+        more_ulimits: besides ``spec.ulimits``, see ``activities.podman_ulimits``.
     """
     body: dict[str, Any] = {
         "name": name,
@@ -76,7 +77,7 @@ def create_spec(
         "read_only_filesystem": spec.read_only,
         "privileged": spec.privileged,
         "resource_limits": _limits(spec.resources),
-        "r_limits": _ulimits(spec, ulimits or {}),
+        "r_limits": _ulimits({**(more_ulimits or {}), **spec.ulimits}),
         **_network(spec.networks),
     }
     if spec.entrypoint is not None:
@@ -135,12 +136,8 @@ def _limits(resources: Resources) -> dict[str, Any]:
     return limits
 
 
-def _ulimits(spec: ContainerSpec, open_ones: Mapping[str, int]) -> list[dict[str, Any]]:
-    wanted = [{"type": name, "soft": limit.soft, "hard": limit.hard} for name, limit in spec.ulimits.items()]
-    given = {name.lower().removeprefix("rlimit_") for name in spec.ulimits}
-    return wanted + [
-        {"type": name, "soft": limit, "hard": limit} for name, limit in open_ones.items() if name not in given
-    ]
+def _ulimits(limits: Mapping[str, Ulimit]) -> list[dict[str, Any]]:
+    return [{"type": name, "soft": limit.soft, "hard": limit.hard} for name, limit in limits.items()]
 
 
 def _healthcheck(check: Healthcheck) -> dict[str, Any]:
