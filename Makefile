@@ -58,6 +58,7 @@ host:
 .PHONY: lock
 lock: $(INSTALLED) ## Pin the dependencies of pyproject.toml anew, with hashes
 	$(LOCK) pyproject.toml --output-file requirements.txt
+	$(LOCK) --group build --output-file requirements-build.txt
 	$(LOCK) pyproject.toml --group dev --constraints requirements.txt --output-file requirements-dev.txt
 
 LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import time
 from dataclasses import dataclass
@@ -61,7 +62,12 @@ class Registry:
         path = self.folder / "registry.yml"
         path.write_text(json.dumps(settings))  # JSON is YAML, and is never misread
         log = self.folder / "registry.log"
-        start_detached(["docker-registry", "serve", str(path)], pid_file=self._pid_file, log=log)
+        start_detached(
+            ["docker-registry", "serve", str(path)],
+            pid_file=self._pid_file,
+            log=log,
+            environment=os.environ,
+        )
         deadline = time.monotonic() + ANSWER_SECONDS
         while not self.is_answering:
             if time.monotonic() > deadline:

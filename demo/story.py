@@ -19,7 +19,7 @@ from demo.stage import HOST, Said, Stage
 from perdure.model.faults import FaultKind
 from perdure.model.states import State, Substate
 from perdure.model.status import WorkloadStatus
-from perdure.runtime.podman_service import PodmanServiceError
+from perdure.runtime.problems import Problem
 from perdure.runtime.stack_record import read_record
 from perdure.wire.names import workload_url
 
@@ -262,7 +262,7 @@ def main() -> int:
         narrator.end(story.last_words())
     except StepFailedError as error:
         narrator.fail(f"the story ends here: {error}", logs)
-    except PodmanServiceError as error:
+    except Problem as error:
         narrator.fail(str(error), error.hint)
     except (OSError, RuntimeError, httpx.HTTPError, subprocess.TimeoutExpired) as error:
         narrator.fail(f"a part of the demo does not work: {error}", logs)

@@ -13,9 +13,13 @@ from packaging.utils import canonicalize_name
 from tests.architecture.repository import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+USERS = PROJECT["project"]["dependencies"]
+BUILD = PROJECT["dependency-groups"]["build"]
+DEVELOPMENT = [entry for entry in PROJECT["dependency-groups"]["dev"] if isinstance(entry, str)]
 FILES = {
-    "requirements.txt": PROJECT["project"]["dependencies"],
-    "requirements-dev.txt": PROJECT["project"]["dependencies"] + PROJECT["dependency-groups"]["dev"],
+    "requirements.txt": USERS,
+    "requirements-build.txt": BUILD,
+    "requirements-dev.txt": USERS + BUILD + DEVELOPMENT,
 }
 
 
@@ -47,6 +51,11 @@ def test_no_place_to_install_from_is_prescribed(file: str) -> None:
     assert "://" not in (ROOT / file).read_text()
 
 
-def test_development_runs_what_users_run() -> None:
-    users, development = pins("requirements.txt"), pins("requirements-dev.txt")
+@pytest.mark.parametrize("file", ["requirements.txt", "requirements-build.txt"])
+def test_development_runs_what_users_run(file: str) -> None:
+    users, development = pins(file), pins("requirements-dev.txt")
     assert {name: development[name] for name in users} == users
+
+
+def test_wheel_is_built_with_what_is_pinned() -> None:
+    assert PROJECT["build-system"]["requires"] == BUILD

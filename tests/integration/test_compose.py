@@ -49,16 +49,9 @@ class Compose:
 
     def call(self, *arguments: str) -> str:
         """Run podman-compose on the file of the repository."""
-        command = [
-            BIN / "podman-compose",
-            "--podman-path",
-            self.folder / "podman",
-            "--project-name",
-            self.project,
-            *arguments,
-        ]
+        options = ["--podman-path", str(self.folder / "podman"), "--project-name", self.project]
         done = subprocess.run(
-            [*command, *arguments],
+            [str(BIN / "podman-compose"), *options, *arguments],
             cwd=ROOT,
             env=self._environment,
             capture_output=True,
