@@ -14,7 +14,6 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from functools import partial
 
-from activities.podman_engine import PodmanEngine
 from temporalio.client import Client
 from temporalio.worker import Worker
 
@@ -22,6 +21,7 @@ from activities.containers import ContainerActivities, current_incarnation
 from activities.control import ControlActivities
 from activities.engine import Engine, EngineFault, Managed
 from activities.fence import Fence
+from activities.podman_engine import PodmanEngine
 from activities.supervision import Watch
 from perdure.runtime import logs
 from perdure.runtime.connect import connect

@@ -122,7 +122,11 @@ class ContainerActivities:
 
 
 async def current_incarnation(client: Client, host: str, name: str) -> str | None:
-    """The incarnation of a workload as Temporal knows it now; None where there is none. Raises EngineFault if it cannot be asked."""
+    """The incarnation of a workload as Temporal knows it now; None where there is none.
+
+    Raises:
+        EngineFault: Temporal cannot be asked.
+    """
     try:
         description = await client.get_workflow_handle(names.workload_id(host, name)).describe()
     except RPCError as error:

@@ -47,7 +47,7 @@ class Known:
 
 
 async def known_workloads(client: Client, host: str) -> dict[str, Known]:
-    """The open workloads of a host by name, by one query of the list. One whose memo cannot be read is left out, with a warning."""
+    """The open workloads of a host by name, by one query of the list. One whose memo cannot be read is left out."""
     query = f'WorkflowType="{names.WORKLOAD_WORKFLOW}" AND ExecutionStatus="Running" AND {names.SA_HOST.name}="{host}"'
     known = {}
     async for row in client.list_workflows(query, page_size=500):

@@ -102,7 +102,7 @@ class Watch:
                     if not woken:
                         await self._wake_parked()
                         woken = True
-                    spread = random.uniform(1 - RESYNC_JITTER, 1 + RESYNC_JITTER)
+                    spread = random.uniform(1 - RESYNC_JITTER, 1 + RESYNC_JITTER)  # noqa: S311 - no secret depends on it
                     resync_at = datetime.now(UTC) + RESYNC_EVERY * spread
                 else:
                     await self._compare(await self._list())

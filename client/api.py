@@ -32,13 +32,13 @@ from client.errors import Ambiguous, NotFound
 from client.listing import EVERYTHING, Filters
 from client.waiting import Condition, Waiting, look
 from perdure.model.manifest import Manifest
+from perdure.model.messages import RetryRequest
 from perdure.model.status import WorkloadStatus
 from perdure.runtime.connect import Target, connect, find_target
 from perdure.runtime.presence import Presence, last_heartbeats
 from perdure.runtime.problems import Unreachable
 from perdure.runtime.settings import Settings
 from perdure.wire import names
-from perdure.wire.contract import RetryRequest
 
 T = TypeVar("T")
 

@@ -24,9 +24,9 @@ from client.errors import Duplicate, Incompatible, TooLarge
 from client.presence import Attendance
 from client.statuses import unaccepted
 from perdure.model.manifest import Manifest, Target
+from perdure.model.messages import ApplyRequest, AttemptOutcome, Outcome
 from perdure.model.states import State, Substate
 from perdure.wire import names
-from perdure.wire.contract import ApplyRequest, AttemptOutcome, Outcome
 
 SENDS_AT_ONCE: Final = 16
 """More gain nothing on a small server (measured), and a few hundred would crowd out everybody else."""

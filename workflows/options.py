@@ -13,7 +13,7 @@ from temporalio.common import RetryPolicy
 from temporalio.workflow import ActivityCancellationType
 
 HEARTBEAT = timedelta(seconds=5)
-"""A dead worker is noticed after this long. Workers heartbeat every second; a shorter limit would mistake a busy host for a dead one."""
+"""A dead worker is noticed after this long. Workers heartbeat every second; less would mistake a busy host for a dead one."""
 
 PICK_UP = timedelta(seconds=10)
 """Work that no host has taken up after this long makes us ask whether the host is there."""
@@ -38,10 +38,7 @@ BACKSTOP = RetryPolicy(
     backoff_coefficient=2.0,
     maximum_interval=timedelta(seconds=300),
 )
-"""Tries for ever. The waits after a fault are set by the host (jittered, policy.backoff); these hold where a host could not answer."""
-
-PRIORITY_FRESH = 3
-"""First tries."""
+"""Tries for ever. The waits after a fault are set by the host (policy.backoff); these hold where a host could not answer."""
 
 
 class StepOptions(TypedDict):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One workload, for as long as it lives: waits for wishes and signs, and has its host do the next step.
 
-It orders and remembers. What to do next is ``policy.plan``'s to say, and what an event means ``policy.lifecycle``'s. Signal handlers
-only change the record, at once and without waiting; the one coroutine of ``_live`` does everything else.
+It orders and remembers. What to do next is ``policy.plan``'s to say; what an event means, the other modules of ``policy``.
+Signal handlers only change the record, at once and without waiting; the one coroutine of ``_live`` does everything else.
 
 The fact that surprises: a query answered between a worker's death and the next workflow task can make a history that never
 replays. So the whole status stands in the memo, and our own programs read it there; the queries are for people.
@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, RetryState, is_cancelled_exception
@@ -33,7 +34,7 @@ with workflow.unsafe.imports_passed_through():
     from perdure.model.states import Substate
     from perdure.model.status import WorkloadStatus
     from perdure.model.workload import Retry
-    from perdure.policy import drift, lifecycle, plan
+    from perdure.policy import answers, attempts, drift, plan, sightings, wishes
     from perdure.policy.plan import Act, Step
     from perdure.wire import contract, failures, names
 
@@ -60,7 +61,7 @@ class WorkloadWorkflow:
                 f"{info.workflow_id!r} is not the id of a workload: it must read workload/HOST/NAME", non_retryable=True
             )
         host, name = identity
-        self._record = carried or lifecycle.born(host, name, info.first_execution_run_id, workflow.now())
+        self._record = carried or wishes.born(host, name, info.first_execution_run_id, workflow.now())
         self._published: WorkloadStatus | None = None
         self._defaults_for = 0
         self._leaving = False
@@ -71,40 +72,40 @@ class WorkloadWorkflow:
     @workflow.signal(name=names.APPLY, description="A newer wish; supersedes what is under way.")
     def apply(self, request: ApplyRequest) -> None:
         """Accept or refuse a wish; ``first_attempt`` tells which."""
-        self._record = lifecycle.applied(self._record, request, workflow.now())
+        self._record = wishes.applied(self._record, request, workflow.now())
 
     @workflow.signal(name=names.REMOVE, description="Stop and remove the container, then end.")
     def remove(self) -> None:
         """Remove the workload. Request Cancellation means the same."""
-        self._record = lifecycle.removal_asked(self._record, workflow.now())
+        self._record = wishes.removal_asked(self._record, workflow.now())
 
     @workflow.signal(name=names.PAUSE, description="Do nothing more; what runs goes on running.")
     def pause(self) -> None:
         """Suspend reconciliation."""
-        self._record = lifecycle.paused(self._record, workflow.now())
+        self._record = wishes.paused(self._record, workflow.now())
 
     @workflow.signal(name=names.RESUME, description="Take up again what was paused.")
     def resume(self) -> None:
         """Resume reconciliation."""
-        self._record = lifecycle.resumed(self._record, workflow.now())
+        self._record = wishes.resumed(self._record, workflow.now())
 
     @workflow.signal(name=names.RETRY_NOW, description="Do not wait for the next try; also wakes a parked workload.")
     def retry_now(self, request: RetryRequest) -> None:
         """Try again now, on the same curve."""
-        self._record = lifecycle.retry_asked(self._record, request, workflow.now())
+        self._record = wishes.retry_asked(self._record, request, workflow.now())
 
     @workflow.signal(name=names.REPORT, description="A host tells of an attempt that goes on.")
     def report(self, report: AttemptReport) -> None:
         """Take note of a failed try, or that a host took up the work."""
         before = self._record
-        self._record = lifecycle.reported(before, report, workflow.now())
+        self._record = attempts.reported(before, report, workflow.now())
         if report.kind is ReportKind.FAILED and self._record is not before:
             self._report_is_fresh = True
 
     @workflow.signal(name=names.OBSERVE, description="A host tells what happened to the container.")
     def observe(self, seen: Observation) -> None:
         """Take note of an end, a disappearance, or a change of health."""
-        self._record = lifecycle.observed(self._record, seen, workflow.now())
+        self._record = sightings.observed(self._record, seen, workflow.now())
 
     # ---- what users and programs ask ----
 
@@ -113,8 +114,8 @@ class WorkloadWorkflow:
     )
     async def first_attempt(self, apply_id: str) -> AttemptOutcome:
         """Released by the attempt's end, by a newer apply, by removal, and by the change to a new run (MOVED: ask again)."""
-        await workflow.wait_condition(lambda: self._leaving or lifecycle.answer(self._record, apply_id) is not None)
-        return lifecycle.answer(self._record, apply_id) or AttemptOutcome(outcome=Outcome.MOVED)
+        await workflow.wait_condition(lambda: self._leaving or answers.answer(self._record, apply_id) is not None)
+        return answers.answer(self._record, apply_id) or AttemptOutcome(outcome=Outcome.MOVED)
 
     @workflow.query(
         name=names.STATUS, description="Everything about the workload. The memo has the same, without a worker."
@@ -138,7 +139,7 @@ class WorkloadWorkflow:
     # ---- its life ----
 
     @workflow.run
-    async def run(self, carried: Record | None) -> str:
+    async def run(self, carried: Record | None) -> str:  # noqa: ARG002 - taken by __init__
         """Live until removed. A request to cancel is a request to remove: it must never leave a container behind."""
         life = asyncio.create_task(self._live())
         while True:
@@ -163,24 +164,24 @@ class WorkloadWorkflow:
             step = plan.next_step(self._record, workflow.now())
             match step.act:
                 case Act.REST:
-                    await self._until(lambda: self._is_over(step) or self._is_time_to_leave())
+                    await self._until(partial(self._may_go_on, step))
                 case Act.WAIT:
-                    await self._until(lambda: self._is_over(step) or self._is_time_to_leave(), step.until)
+                    await self._until(partial(self._may_go_on, step), step.until)
                 case Act.ENSURE | Act.PULL | Act.STOP:
                     await self._attempt(step)
                 case Act.CLOSE:
                     if await self._close():
                         return
 
-    def _is_over(self, step: Step) -> bool:
-        """Whether the record asks for something else by now."""
+    def _may_go_on(self, step: Step) -> bool:
+        """Whether the record asks for something else than to wait by now, or the run is to be left."""
         now = plan.next_step(self._record, workflow.now())
-        return plan.is_stale(step, self._record) or now.act is not step.act
+        return plan.is_stale(step, self._record) or now.act is not step.act or self._is_time_to_leave()
 
     async def _attempt(self, step: Step) -> None:
         """Have the host do a step, tried again by the server until it is done, is of no use, or is given up."""
         phase = step.phase
-        self._record = lifecycle.step_begun(self._record, phase, workflow.now())
+        self._record = attempts.step_begun(self._record, phase, workflow.now())
         self._report_is_fresh = False
         handle = self._start(phase)
         patience = options.PICK_UP
@@ -234,13 +235,13 @@ class WorkloadWorkflow:
             return
         match result:
             case contract.EnsureResult(live=None):
-                self._record = lifecycle.image_found_missing(self._record, now)
+                self._record = attempts.image_found_missing(self._record, now)
             case contract.EnsureResult(live=live) if live is not None:
-                self._record = lifecycle.container_started(self._record, live, now)
+                self._record = attempts.container_started(self._record, live, now)
             case contract.PullResult(warning=warning):
-                self._record = lifecycle.image_fetched(self._record, warning, now)
+                self._record = attempts.image_fetched(self._record, warning, now)
             case contract.StopResult():
-                self._record = lifecycle.removed(self._record, now)
+                self._record = attempts.removed(self._record, now)
 
     def _take_failure(self, step: Step, phase: Phase, error: ActivityError) -> None:
         """A step ended without success: cancelled by us, refused for good, given up, or lost."""
@@ -248,14 +249,14 @@ class WorkloadWorkflow:
         if plan.is_stale(step, self._record):
             return
         if is_cancelled_exception(error) and self._may_leave_attempt():
-            self._record = lifecycle.handed_over(self._record)
+            self._record = attempts.handed_over(self._record)
             return
         fault, attempt = failures.unpack(error)
         attempt = attempt or max(self._record.attempts_before, self._record.attempt)
         if error.retry_state is RetryState.TIMEOUT and self._record.give_up_at is not None:
-            self._record = lifecycle.gave_up(self._record, fault, attempt, now)
+            self._record = attempts.gave_up(self._record, fault, attempt, now)
         elif fault is not None and fault.fault_class is FaultClass.PERMANENT:
-            self._record = lifecycle.rejected(self._record, fault, attempt, now)
+            self._record = attempts.rejected(self._record, fault, attempt, now)
         else:
             lost = fault or Fault(
                 kind=FaultKind.INTERNAL,
@@ -264,7 +265,7 @@ class WorkloadWorkflow:
                 message=f"the attempt ended without an answer: {error.cause or error}",
                 hint="it is tried again; the worker's log tells more",
             )
-            self._record = lifecycle.attempt_lost(self._record, lost, now)
+            self._record = attempts.attempt_lost(self._record, lost, now)
 
     async def _ask_for_host(self, phase: Phase) -> None:
         """Find out why nobody answers; without an answer the status stays as it is."""
@@ -283,7 +284,7 @@ class WorkloadWorkflow:
         except ActivityError as error:
             workflow.logger.warning("host presence is unknown", extra={"cause": str(error.cause)})
             return
-        self._record = lifecycle.host_presence_learned(self._record, presence, workflow.now())
+        self._record = attempts.host_presence_learned(self._record, presence, workflow.now())
 
     async def _learn_central_defaults(self) -> None:
         """Read the central settings once for each generation that leaves them open, so that they stand in the history."""
@@ -296,7 +297,7 @@ class WorkloadWorkflow:
         defaults = await workflow.execute_local_activity(
             contract.central_defaults, schedule_to_close_timeout=options.DEFAULTS_LIMIT
         )
-        self._record = lifecycle.central_defaults_learned(self._record, defaults.give_up_after, workflow.now())
+        self._record = attempts.central_defaults_learned(self._record, defaults.give_up_after)
 
     async def _close(self) -> bool:
         """End, unless an apply came while the workload was removed: then a new life begins. Answers whether it ended."""
@@ -304,7 +305,7 @@ class WorkloadWorkflow:
         await workflow.wait_condition(workflow.all_handlers_finished)
         if self._record.successor is None:
             return True
-        self._record = lifecycle.reborn(self._record, str(workflow.uuid4()), workflow.now())
+        self._record = wishes.reborn(self._record, str(workflow.uuid4()), workflow.now())
         return False
 
     # ---- waiting and telling ----
@@ -318,10 +319,13 @@ class WorkloadWorkflow:
             if left is not None and left <= timedelta(0):
                 return False
             try:
-                await workflow.wait_condition(lambda: ready() or self._record is not told, timeout=left)
+                await workflow.wait_condition(partial(self._is_news, told, ready), timeout=left)
             except TimeoutError:
                 return False
         return True
+
+    def _is_news(self, told: Record, ready: Callable[[], bool]) -> bool:
+        return ready() or self._record is not told
 
     def _publish(self) -> None:
         """Tell the world what changed; costs no history if nothing did."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from enum import StrEnum
+from typing import Any, Self
 
 from pydantic import AwareDatetime, Field
 
@@ -50,7 +51,7 @@ class Applied(Model):
 
 
 class Record(Model):
-    """The memory of a workload. Never changed in place: ``policy.lifecycle`` answers each event with a new one."""
+    """The memory of a workload. Never changed in place: the functions of ``perdure.policy`` answer each event with a new one."""
 
     host: str
     name: str
@@ -104,6 +105,13 @@ class Record(Model):
     host_seen_at: AwareDatetime | None = None
     warning: str = ""
     history: tuple[Transition, ...] = ()
+
+    def but(self, **changes: Any) -> Self:
+        """The same with some fields changed. Raises KeyError for a field that it does not have."""
+        unknown = changes.keys() - type(self).model_fields.keys()
+        if unknown:
+            raise KeyError(f"a record has no {', '.join(sorted(unknown))}")
+        return self.model_copy(update=changes)
 
     @property
     def failing(self) -> bool:

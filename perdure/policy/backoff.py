@@ -47,8 +47,3 @@ def clamp_to_deadline(wait: timedelta, left: timedelta, *, reserve: timedelta) -
         return wait
     room = left - reserve
     return room if room > reserve else None
-
-
-def spread(count: int, index: int, window: timedelta) -> timedelta:
-    """When number ``index`` of ``count`` should act so that all act evenly within the window."""
-    return window * index / max(1, count)

@@ -9,13 +9,7 @@ from pydantic import AwareDatetime
 from temporalio import activity
 
 from perdure.model.base import Model
-from perdure.model.messages import ApplyRequest as ApplyRequest
-from perdure.model.messages import AttemptOutcome as AttemptOutcome
-from perdure.model.messages import AttemptReport as AttemptReport
-from perdure.model.messages import HostPresence as HostPresence
-from perdure.model.messages import Outcome as Outcome
-from perdure.model.messages import ReportKind as ReportKind
-from perdure.model.messages import RetryRequest as RetryRequest
+from perdure.model.messages import HostPresence
 from perdure.model.observation import Live
 from perdure.model.values import Duration
 from perdure.model.workload import PullPolicy, Retry, WorkloadSpec

@@ -105,6 +105,10 @@ class Fleet:
         seen = Observation(container_id=container_id, generation=1, state=state, seen_at=now, **more)
         await self.signal(name, names.OBSERVE, seen)
 
+    def forget(self, name: str) -> None:
+        """Nothing is left of a workload."""
+        self.live.pop(name, None)
+
     # ---- what can be seen ----
 
     def handle(self, name: str) -> WorkflowHandle[Any, Any]:
@@ -128,7 +132,10 @@ class Fleet:
 
     async def that(self, claim: Callable[[], bool], what: str, within: float = 15) -> None:
         """Wait (in real time) until a claim holds."""
-        await eventually_async(claim, within=within, what=what)
+        async def look() -> bool:
+            return claim()
+
+        await eventually_async(look, within=within, what=what)
 
     async def events(self, name: str) -> int:
         """How many events the history of the latest run has."""
@@ -170,7 +177,7 @@ async def host_workers(fleet: Fleet) -> AsyncIterator[None]:
         fleet.engine,
         fence=fence,
         on_running=fleet.live.__setitem__,
-        on_removed=fleet.live.__delitem__,
+        on_removed=fleet.forget,
     )
     throttle = timedelta(milliseconds=200)
     worker = partial(

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The moves that all events of a workload's life share: entering a state, starting over, taking note of an error."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from perdure.model.faults import Fault, LastError, Phase
+from perdure.model.observation import Health
+from perdure.model.record import Course, Record
+from perdure.model.states import State, Substate
+from perdure.model.status import HISTORY_LENGTH, Transition
+from perdure.model.workload import PullPolicy, WorkloadSpec
+
+WORKING = {Course.PULL: Substate.PULLING, Course.START: Substate.STARTING}
+"""What is shown while the first try of a step is under way."""
+
+BACKOFF = {
+    Phase.PULL: (State.PENDING, Substate.PULL_BACKOFF),
+    Phase.START: (State.PENDING, Substate.START_BACKOFF),
+    Phase.STOP: (State.STOPPING, Substate.STOP_BACKOFF),
+}
+"""What is shown from the first failed try of a step until one succeeds."""
+
+
+def entered(record: Record, state: State, substate: Substate, now: datetime, reason: str) -> Record:
+    """Move to a state. The same state again is no transition, and what is paused shows that until it is resumed."""
+    hidden = record.paused and not record.removing and state is not State.PAUSED
+    if hidden or (record.state is state and record.substate is substate):
+        return record
+    transition = Transition(at=now, state=state, substate=substate, generation=record.generation, reason=reason)
+    return record.but(
+        state=state,
+        substate=substate,
+        since=now,
+        history=(*record.history, transition)[-HISTORY_LENGTH:],
+    )
+
+
+def noted(record: Record, now: datetime, reason: str) -> Record:
+    """Keep in the history something that changed no state."""
+    note = Transition(at=now, state=record.state, substate=record.substate, generation=record.generation, reason=reason)
+    return record.but(history=(*record.history, note)[-HISTORY_LENGTH:])
+
+
+def begun(record: Record, now: datetime, reason: str, *, curve_goes_on: bool) -> Record:
+    """Start over with the present spec: on a fresh curve for a new generation, else from where the curve was."""
+    spec = spec_of(record)
+    attempts = max(record.attempts_before, record.attempt) if curve_goes_on else 0
+    fetch_first = spec.pull_policy in (PullPolicy.ALWAYS, PullPolicy.NEWER) and not (curve_goes_on and record.fetched)
+    was_pulling = curve_goes_on and Course.PULL in (record.course, record.parked_from)
+    begun = record.but(
+        course=Course.PULL if fetch_first or was_pulling else Course.START,
+        parked_from=Course.START,
+        turn=record.turn + 1,
+        attempts_before=attempts,
+        resume_at=None,
+        fetched=record.fetched if curve_goes_on else False,
+        refetches=record.refetches if curve_goes_on else 0,
+        crashes=record.crashes if curve_goes_on else 0,
+        give_up_at=deadline(record, now),
+        warning="" if not curve_goes_on else record.warning,
+        next_attempt_at=None,
+        attempt=attempts,
+    )
+    if curve_goes_on and record.failing:
+        return begun
+    return entered(begun, State.PENDING, Substate.INITIAL, now, reason)
+
+
+def with_error(
+    record: Record, fault: Fault, attempt: int, failures: int, at: datetime, *, same: bool | None = None
+) -> Record:
+    """Take note of an error; the same one again only counts."""
+    known = record.last_error
+    if same is None:
+        same = known is not None and known.kind is fault.kind and known.message == fault.message
+    goes_on = same and known is not None and known.generation == record.generation
+    error = LastError(
+        kind=fault.kind,
+        fault_class=fault.fault_class,
+        phase=fault.phase,
+        message=fault.message,
+        hint=fault.hint,
+        attempt=attempt,
+        generation=record.generation,
+        first_at=known.first_at if goes_on and known else at,
+        last_at=at,
+        count=known.count + failures if goes_on and known else failures,
+    )
+    return record.but(last_error=error)
+
+
+def phase_of(record: Record) -> Phase:
+    """The phase of the attempts that the record asks for."""
+    if record.removing:
+        return Phase.STOP
+    return Phase.PULL if record.course is Course.PULL else Phase.START
+
+
+def deadline(record: Record, begin: datetime) -> datetime | None:
+    """When trying ends that begins now, or None for never."""
+    limit = record.give_up_after
+    return begin + limit if limit is not None else None
+
+
+def health_substate(health: Health) -> Substate:
+    """How a running container is."""
+    return Substate.UNHEALTHY if health is Health.UNHEALTHY else Substate.OK
+
+
+def spec_of(record: Record) -> WorkloadSpec:
+    """The spec. Raises ValueError where none was accepted yet."""
+    if record.spec is None:
+        raise ValueError(f"workload {record.host}/{record.name} has no spec yet")
+    return record.spec
+
+
+def no_attempt() -> dict[str, Any]:
+    """The fields that tell of a try, for when there is none."""
+    return {"attempt": 0, "next_attempt_at": None}
