@@ -52,9 +52,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_wheel_holds_the_product_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
-    expected = {
-        str(path) for path in tracked(*PRODUCT) if path.suffix == ".py" or path.name in ("py.typed", "ruff.toml")
-    }
+    expected = {str(path) for path in tracked(*PRODUCT) if path.suffix == ".py" or path.name == "py.typed"}
     assert names == expected
 
 
