@@ -20,7 +20,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.runtime.problems import SettingsProblem, Unreachable
 from perdure.runtime.settings import Settings
-from perdure.runtime.stack_record import read_record
+from perdure.runtime.stack_record import StackRecord, read_record
 from perdure.runtime.telemetry import runtime
 from perdure.wire.converter import data_converter
 
@@ -59,7 +59,17 @@ async def connect(settings: Settings, identity: str, *, timeout: timedelta = CON
         SettingsProblem: Temporal's configuration cannot be used.
         Unreachable: no answer, or a refusal.
     """
-    target, config = _resolve(settings)
+    return await _open(*_resolve(settings), identity, timeout)
+
+
+async def connect_to_stack(record: StackRecord, identity: str) -> Client:
+    """Connect to an embedded stack, whatever Temporal's own configuration says. Raises Unreachable."""
+    target = Target(record.temporal_address, record.fleet, "the stack of this machine", record.ui_url)
+    config = ClientConnectConfig(target_host=target.address, namespace=target.fleet)
+    return await _open(target, config, identity, CONNECT_TIMEOUT)
+
+
+async def _open(target: Target, config: ClientConnectConfig, identity: str, timeout: timedelta) -> Client:
     if "://" in target.address:
         raise _no_address(target, "it has a scheme")
     try:

@@ -140,9 +140,9 @@ class Settings(BaseSettings):
         return self.host or valid_host_name(socket.gethostname())
 
     def as_environment(self) -> dict[str, str]:
-        """The variables that give a child the same settings, wherever it works."""
-        values = self.model_dump(mode="json", by_alias=False, exclude_none=True)
-        return {(ENV_PREFIX + name).upper(): str(value) for name, value in values.items() if value != ""}
+        """The variables that give a child the same settings, wherever it works. What is a default here is one there."""
+        values = self.model_dump(mode="json", by_alias=False, exclude_unset=True) | {"home": self.home}
+        return {(ENV_PREFIX + name).upper(): str(value) for name, value in values.items() if value not in ("", None)}
 
 
 class _File(TomlConfigSettingsSource):

@@ -27,12 +27,13 @@ from perdure.runtime.podman_service import PodmanService, default_sockets, find_
 from perdure.runtime.ports import claim
 from perdure.runtime.problems import StackProblem
 from perdure.runtime.processes import PidFile, Process
+from perdure.runtime.purge import remove_containers, remove_state
 from perdure.runtime.settings import Settings
 from perdure.runtime.stack_record import (
     TEMPORAL_PART,
     StackRecord,
+    read_last_record,
     read_record,
-    remove_record,
     run_folder,
     write_record,
 )
@@ -104,7 +105,6 @@ class Stack:
                     keeping.cancel()
                     await asyncio.gather(keeping, return_exceptions=True)
             finally:
-                remove_record(self.home)
                 await supervisor.stop(parts)
                 self._supervisor.remove()
 
@@ -118,7 +118,6 @@ class Stack:
         if (process := self.supervisor) is not None:
             await process.stop(SUPERVISOR_GRACE.total_seconds())
             stopped.append("supervisor")
-        remove_record(self.home)
         stopped += await supervisor.stop(
             [_Leftover(self.home, name) for name in (TEMPORAL_PART, CONTROL_PART, HOST_PART)]
         )
@@ -126,6 +125,26 @@ class Stack:
             stopped.append("podman")
         self._supervisor.remove()
         return stopped
+
+    async def purge(self) -> int:
+        """After ``down``: remove the containers of this stack's workloads, and its state. Returns how many containers.
+
+        Raises:
+            StackProblem: Podman does not answer; nothing of the state was removed.
+        """
+        removed = 0
+        if (last := read_last_record(self.home)) is not None:
+            own = PodmanPart(self._own_podman())
+            is_own = last.podman_url == own.service.url
+            if is_own:
+                await own.start()
+            try:
+                removed = await remove_containers(last.podman_url, last.fleet, last.host)
+            finally:
+                if is_own:
+                    await own.stop()
+        remove_state(self.home)
+        return removed
 
     def log(self, part: str) -> Path:
         """Where a part writes its log."""
@@ -154,7 +173,11 @@ class Stack:
 
     def _refuse_other_ports(self, adopted: StackRecord) -> None:
         wanted = self.settings.temporal_port
-        if "temporal_port" in self.settings.model_fields_set and wanted and wanted != _port(adopted.temporal_address):
+        if (
+            "temporal_port" in self.settings.model_fields_set
+            and wanted
+            and wanted != TemporalServer.of(self.home, adopted).port
+        ):
             raise StackProblem(
                 f"the stack in {self.home} is up with Temporal at {adopted.temporal_address}, not at port {wanted}",
                 "Stop it first by `perdure down`.",
@@ -162,7 +185,7 @@ class Stack:
 
     def _parts(self, record: StackRecord) -> list[Part]:
         """The parts in the order of their start. Raises StackProblem where a program is missing."""
-        server = TemporalServer(self.home, _port(record.temporal_address), _port(record.ui_url), record.fleet)
+        server = TemporalServer.of(self.home, record)
         environment = without_temporal(os.environ) | self.settings.as_environment()
         parts: list[Part] = [
             ProgramPart(TEMPORAL_PART, server.command(), environment, self.home, TEMPORAL_GRACE, server.serves)
@@ -225,7 +248,3 @@ class _Leftover(ProgramPart):
     def __init__(self, home: Path, name: str) -> None:
         grace = TEMPORAL_GRACE if name == TEMPORAL_PART else WORKER_GRACE
         super().__init__(name, (), {}, home, grace)
-
-
-def _port(address: str) -> int:
-    return int(address.rpartition(":")[2])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a running stack tells other processes of the same home: ``stack.json``.
 
-It exists from the moment the Temporal server answers until ``down``. A record whose server no longer runs is not an answer: a
-reader asks ``is_running``.
+It is written when the Temporal server answers, and stays until ``down --purge``. Where that server does not run it tells only
+what was: ``read_record`` answers only while the server runs.
 """
 
 from __future__ import annotations
@@ -35,12 +35,17 @@ def run_folder(home: Path) -> Path:
 
 
 def read_record(home: Path) -> StackRecord | None:
-    """The record of the stack of this home if its Temporal server runs."""
+    """The stack of this home, while its Temporal server runs."""
+    record = read_last_record(home)
+    return record if record and PidFile(run_folder(home) / f"{TEMPORAL_PART}.pid").running() else None
+
+
+def read_last_record(home: Path) -> StackRecord | None:
+    """The stack of this home, running or not."""
     try:
-        record = StackRecord.model_validate_json((home / RECORD_FILE).read_bytes())
+        return StackRecord.model_validate_json((home / RECORD_FILE).read_bytes())
     except (OSError, ValidationError):
         return None
-    return record if PidFile(run_folder(home) / f"{TEMPORAL_PART}.pid").running() else None
 
 
 def write_record(home: Path, record: StackRecord) -> None:
@@ -48,8 +53,3 @@ def write_record(home: Path, record: StackRecord) -> None:
     fresh = home / f"{RECORD_FILE}.new"
     fresh.write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
     fresh.replace(home / RECORD_FILE)
-
-
-def remove_record(home: Path) -> None:
-    """Forget the stack."""
-    (home / RECORD_FILE).unlink(missing_ok=True)

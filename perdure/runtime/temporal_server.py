@@ -19,6 +19,7 @@ from typing import Final
 
 from perdure.runtime.ports import LOOPBACK
 from perdure.runtime.problems import StackProblem
+from perdure.runtime.stack_record import StackRecord
 from perdure.wire import names
 
 DATABASE: Final = "temporal.db"
@@ -44,6 +45,11 @@ class TemporalServer:
     ui_port: int
     fleet: str
     """The namespace, made where it is missing."""
+
+    @classmethod
+    def of(cls, home: Path, record: StackRecord) -> TemporalServer:
+        """The server of a stack."""
+        return cls(home, _port(record.temporal_address), _port(record.ui_url), record.fleet)
 
     @property
     def address(self) -> str:
@@ -117,3 +123,7 @@ def without_temporal(environment: Mapping[str, str]) -> dict[str, str]:
     """The environment without Temporal's own settings: they are of the user's other servers."""
     kept = {name: value for name, value in environment.items() if not name.startswith("TEMPORAL_")}
     return kept | {"TEMPORAL_CONFIG_FILE": os.devnull}
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2])

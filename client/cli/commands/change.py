@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``perdure delete``, ``retry``, ``pause`` and ``resume``: signals to workloads, each followed until it was taken note of."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from client.cli import console, exits, render, session
+from client.cli.exits import Exit
+
+if TYPE_CHECKING:
+    from client.api import Reconciler
+
+
+def delete(
+    workloads: session.Workloads,
+    wait: Annotated[bool, typer.Option(help="Return when nothing of it is left, or at once.")] = True,
+    timeout: session.Timeout = timedelta(seconds=60),
+) -> None:
+    """Stop containers and remove everything of their workloads, but for named volumes."""
+    from client.waiting import Condition
+
+    async def remove(fleet: Reconciler, host: str, name: str) -> str:
+        await fleet.remove(host, name)
+        if not wait:
+            return "is being removed"
+        await fleet.wait(host, name, Condition.REMOVED, timeout=timeout)
+        return "removed"
+
+    _each(workloads, remove)
+
+
+def retry(
+    workloads: session.Workloads,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the history.")] = "",
+) -> None:
+    """Try again now, parked workloads too. The waits between tries go on from where they were."""
+
+    async def again(fleet: Reconciler, host: str, name: str) -> str:
+        await fleet.retry(host, name, reason)
+        return await _settled(fleet, host, name)
+
+    _each(workloads, again)
+
+
+def pause(workloads: session.Workloads) -> None:
+    """Leave workloads alone: what runs goes on running, nothing is tried or healed."""
+
+    async def suspend(fleet: Reconciler, host: str, name: str) -> str:
+        await fleet.pause(host, name)
+        return await _settled(fleet, host, name)
+
+    _each(workloads, suspend)
+
+
+def resume(workloads: session.Workloads) -> None:
+    """Take care of paused workloads again."""
+
+    async def take_up(fleet: Reconciler, host: str, name: str) -> str:
+        await fleet.resume(host, name)
+        return await _settled(fleet, host, name)
+
+    _each(workloads, take_up)
+
+
+async def _settled(fleet: Reconciler, host: str, name: str) -> str:
+    status = await fleet.settle(host, name)
+    return render.state_text(status.state, status.substate) if status is not None else "removed"
+
+
+def _each(workloads: list[str], act: Callable[[Reconciler, str, str], Awaitable[str]]) -> None:
+    """Act on each, go on after a failure, and end with the worst exit code."""
+
+    async def one(fleet: Reconciler, text: str) -> Exit:
+        try:
+            host, name = await fleet.find(text)
+            console.out(f"{host}/{name} {await act(fleet, host, name)}")
+        except Exception as error:
+            if (code := exits.of_error(error)) is None:
+                raise
+            console.error(str(error), getattr(error, "hint", ""))
+            return code
+        return Exit.DONE
+
+    async def all_of_them(fleet: Reconciler) -> Exit:
+        return exits.worst([await one(fleet, text) for text in dict.fromkeys(workloads)])
+
+    raise typer.Exit(session.on_fleet(all_of_them))
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (delete, retry, pause, resume):
+        app.command()(command)

@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How statuses look. Pure: statuses and the time in, text out.
+
+A table for a terminal is cut to its width, in the middle of the error, because its end often names the culprit. Elsewhere
+nothing is ever cut.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from perdure.model.states import State, Substate
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from client.applying import ApplyResult
+    from client.planning import Planned
+    from perdure.model.faults import LastError
+    from perdure.model.status import WorkloadStatus
+
+SHORTEST_ERROR: Final = 24
+"""A terminal too narrow for this much of the error gets a line that is too long instead."""
+GAP: Final = "  "
+_STYLES: Final = {
+    State.RUNNING: "green",
+    State.SUCCEEDED: "green",
+    State.FAILED: "bold red",
+    State.PENDING: "yellow",
+    State.STOPPING: "yellow",
+    State.PAUSED: "cyan",
+    State.UNKNOWN: "bold magenta",
+    State.REMOVED: "dim",
+}
+
+
+class Format(StrEnum):
+    """Forms of output."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    NAME = "name"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell of a table."""
+
+    text: str
+    style: str = ""
+
+
+Row = tuple[Cell, ...]
+
+
+def statuses(found: Sequence[WorkloadStatus], form: Format, *, now: datetime, width: int | None) -> list[Text]:
+    """Statuses as lines of a form."""
+    from rich.text import Text
+
+    match form:
+        case Format.JSON:
+            return [Text(json.dumps([_data(status) for status in found], indent=2, ensure_ascii=False))]
+        case Format.YAML:
+            return [Text(to_yaml([_data(status) for status in found]).rstrip("\n"))]
+        case Format.NAME:
+            return [Text(f"{status.host}/{status.name}") for status in found]
+        case Format.TABLE | Format.WIDE:
+            is_wide = form is Format.WIDE
+            return table(header(is_wide), [row(status, now, is_wide=is_wide) for status in found], width)
+
+
+def one(status: WorkloadStatus, form: Format, *, now: datetime, ui_url: str = "") -> str:
+    """One status, whole."""
+    match form:
+        case Format.JSON:
+            return json.dumps(_data(status), indent=2, ensure_ascii=False)
+        case Format.YAML:
+            return to_yaml(_data(status)).rstrip("\n")
+    return description(status, now, ui_url)
+
+
+def header(is_wide: bool) -> tuple[str, ...]:
+    """The columns."""
+    more = ("IMAGE", "MANIFEST", "LIVE", "RESTARTS", "LAST EXIT") if is_wide else ()
+    return ("HOST", "NAME", "STATE", "GEN", "SINCE", "ATTEMPT", "NEXT TRY", *more, "LAST ERROR")
+
+
+def row(status: WorkloadStatus, now: datetime, *, is_wide: bool = False) -> Row:
+    """A workload in the table. An error that is over is not shown as if it were not."""
+    error = status.last_error if status.state not in (State.RUNNING, State.SUCCEEDED) else None
+    cells = [
+        Cell(status.host),
+        Cell(status.name),
+        Cell(state_text(status.state, status.substate), _STYLES[status.state]),
+        Cell(str(status.generation) if status.generation else "-"),
+        Cell(ago(status.since, now)),
+        Cell(str(status.attempt) if status.attempt else "-"),
+        Cell(next_try(status.next_attempt_at, now)),
+    ]
+    if is_wide:
+        cells += [
+            Cell(status.image or "-"),
+            Cell(status.manifest or "-"),
+            Cell(f"generation {status.live.generation}" if status.live else "-"),
+            Cell(str(status.restarts)),
+            Cell(_exit_text(status) or "-"),
+        ]
+    return (*cells, Cell(_one_line(error) or status.warning or "-"))
+
+
+def table(names: Sequence[str], rows: Sequence[Row], width: int | None) -> list[Text]:
+    """Lines with aligned columns; the last column is cut in the middle where the width asks for it."""
+    from rich.text import Text
+
+    texts = [tuple(names), *(tuple(cell.text for cell in cells) for cells in rows)]
+    widths = [max(len(line[column]) for line in texts) for column in range(len(names) - 1)]
+    room = None if width is None else max(width - sum(widths) - len(GAP) * len(widths), SHORTEST_ERROR)
+    lines = []
+    heading: Row = tuple(Cell(name, "bold") for name in names)
+    for cells in (heading, *rows):
+        line = Text()
+        for cell, wide in zip(cells, widths, strict=False):
+            line.append(cell.text, cell.style).append(" " * (wide - len(cell.text)) + GAP)
+        line.append(middle_cut(cells[-1].text, room), cells[-1].style)
+        lines.append(line)
+    return lines
+
+
+def description(status: WorkloadStatus, now: datetime, ui_url: str) -> str:
+    """Everything about one workload, for people."""
+    live, error = status.live, status.last_error
+    facts: list[tuple[str, str]] = [
+        (
+            "State",
+            f"{state_text(status.state, status.substate)} for {ago(status.since, now)}, since {stamp(status.since)}",
+        ),
+        ("Image", status.image),
+        ("Manifest", status.manifest + (f", revision {status.revision}" if status.revision is not None else "")),
+        ("Generation", str(status.generation) if status.generation else "none accepted yet"),
+        ("Live", f"generation {live.generation}, container {live.container_id[:12]}" if live else "no container"),
+        ("Digest", live.image_digest if live else ""),
+        ("Started", stamp(live.started_at) if live and live.started_at else ""),
+        ("Health", live.health.value if live and live.health.value != "none" else ""),
+        ("Attempt", str(status.attempt) if status.attempt else ""),
+        (
+            "Next try",
+            f"{stamp(status.next_attempt_at)}, {next_try(status.next_attempt_at, now)}"
+            if status.next_attempt_at
+            else "",
+        ),
+        ("Gives up", stamp(status.give_up_at) if status.give_up_at else ""),
+        ("Restarts", str(status.restarts)),
+        ("Last exit", _exit_text(status)),
+        (
+            "Host seen",
+            f"{stamp(status.host_seen_at)}, {ago(status.host_seen_at, now)} ago" if status.host_seen_at else "",
+        ),
+        ("Warning", status.warning),
+        ("Web UI", ui_url),
+    ]
+    lines = [f"{status.host}/{status.name}", *(f"  {name:<12}{value}" for name, value in facts if value)]
+    if error is not None:
+        lines += ["", *_error_lines(error, is_past=status.state in (State.RUNNING, State.SUCCEEDED))]
+    if status.history:
+        lines += ["", "History"]
+        for change in reversed(status.history):
+            text = state_text(change.state, change.substate)
+            lines.append(f"  {stamp(change.at)}  {text:<28} gen {change.generation:<4} {change.reason}".rstrip())
+    return "\n".join(lines)
+
+
+def results(found: Sequence[ApplyResult], width: int | None) -> list[Text]:
+    """What became of an apply."""
+    rows = [
+        (Cell(result.label), Cell(word, style), Cell(_generation(result)), Cell(detail))
+        for result in found
+        for word, style, detail in (_outcome(result),)
+    ]
+    return table(("WORKLOAD", "RESULT", "GEN", "DETAIL"), rows, width)
+
+
+def plans(found: Sequence[Planned], width: int | None) -> list[Text]:
+    """What an apply would do."""
+    rows = [
+        (
+            Cell(f"{plan.host}/{plan.name}"),
+            Cell(plan.change.value),
+            Cell(str(plan.generation or "-")),
+            Cell(plan.detail or "-"),
+        )
+        for plan in found
+    ]
+    return table(("WORKLOAD", "CHANGE", "GEN", "DETAIL"), rows, width)
+
+
+def state_text(state: State, substate: Substate) -> str:
+    """``Pending(PullBackoff)``; a substate that says nothing more is left out."""
+    return state.value if substate.value in (Substate.OK.value, state.value) else f"{state.value}({substate.value})"
+
+
+def ago(then: datetime, now: datetime) -> str:
+    """How long ago, in at most two units: ``3m12s``."""
+    seconds = max(0, int((now - then).total_seconds()))
+    days, rest = divmod(seconds, 86_400)
+    hours, rest = divmod(rest, 3_600)
+    minutes, seconds = divmod(rest, 60)
+    parts = [(days, "d"), (hours, "h"), (minutes, "m"), (seconds, "s")]
+    first = next((index for index, (count, _) in enumerate(parts) if count), 3)
+    return "".join(f"{count}{unit}" for count, unit in parts[first : first + 2] if count) or "0s"
+
+
+def next_try(at: datetime | None, now: datetime) -> str:
+    """When the next try is: ``in 12s``, or ``now`` where it is due."""
+    if at is None:
+        return "-"
+    wait = at - now
+    return "now" if wait < timedelta(seconds=1) else f"in {ago(now, at)}"
+
+
+def stamp(at: datetime) -> str:
+    """A time, to the second, in UTC."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
+
+
+def middle_cut(text: str, room: int | None) -> str:
+    """The text, its middle cut out where it is longer than the room."""
+    if room is None or len(text) <= room:
+        return text
+    head = (room - 1) // 2
+    return f"{text[:head]}…{text[len(text) - (room - 1 - head) :]}"
+
+
+def to_yaml(data: object) -> str:
+    """Data as YAML."""
+    from ruamel.yaml import YAML
+
+    writer = YAML(typ="safe", pure=True)
+    writer.default_flow_style = False
+    writer.sort_base_mapping_type_on_output = False
+    writer.allow_unicode = True
+    stream = io.StringIO()
+    writer.dump(data, stream)
+    return stream.getvalue()
+
+
+def _data(status: WorkloadStatus) -> dict[str, object]:
+    return status.model_dump(mode="json", by_alias=True)
+
+
+def _one_line(error: LastError | None) -> str:
+    return "" if error is None else " ".join(f"{error.kind.value}: {error.message}".split())
+
+
+def _error_lines(error: LastError, *, is_past: bool) -> list[str]:
+    times = f"{error.count} times, from {stamp(error.first_at)} to {stamp(error.last_at)}"
+    seen = times if error.count > 1 else f"at {stamp(error.last_at)}"
+    title = "Last error, over by now" if is_past else "Last error"
+    lines = [f"{title}: {error.kind.value}"]
+    lines.append(
+        f"  {error.fault_class.value}, {error.phase.value}, attempt {error.attempt} of generation {error.generation}, {seen}"
+    )
+    lines += [f"  | {line}" for line in error.message.splitlines()]
+    return lines + ([f"  Hint: {error.hint}"] if error.hint else [])
+
+
+def _exit_text(status: WorkloadStatus) -> str:
+    last = status.last_exit
+    if last is None:
+        return ""
+    code = "vanished" if last.code is None else f"code {last.code}"
+    return code + (f" ({last.signal})" if last.signal else "") + (" out of memory" if last.oom else "")
+
+
+def _generation(result: ApplyResult) -> str:
+    return str(result.answer.generation) if result.answer is not None and result.answer.generation else "-"
+
+
+def _outcome(result: ApplyResult) -> tuple[str, str, str]:
+    """The word for a result, its style, and what more there is to say."""
+    answer = result.answer
+    if answer is None:
+        return result.progress.value, "yellow" if result.is_accepted else "bold red", result.detail or "-"
+    detail = _one_line(answer.error) or answer.message
+    if not detail and answer.live is not None:
+        detail = f"container {answer.live.container_id[:12]}"
+    if answer.outcome.value in ("unchanged", "updated"):
+        detail = f"{state_text(answer.state, answer.substate)} {detail}".strip()
+    return answer.outcome.value, _OUTCOME_STYLES.get(answer.outcome.value, "bold red"), detail or "-"
+
+
+_OUTCOME_STYLES: Final = {
+    "running": "green",
+    "unchanged": "green",
+    "updated": "green",
+    "retrying": "yellow",
+    "paused": "cyan",
+    "superseded": "yellow",
+}

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starting a stack whose supervisor outlives its starter, and waiting until all of it works."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+from perdure.runtime.connect import connect_to_stack
+from perdure.runtime.presence import last_heartbeats
+from perdure.runtime.problems import StackProblem
+from perdure.runtime.processes import PidFile, Process, start_detached
+from perdure.runtime.stack import CONTROL_PART, HOST_PART, Stack
+from perdure.runtime.stack_record import StackRecord, run_folder
+from perdure.runtime.temporal_server import TemporalServer
+from perdure.wire import names
+
+READY_WITHIN: Final = timedelta(seconds=60)
+LOOK_EVERY_SECONDS: Final = 0.1
+
+
+async def launch(stack: Stack, supervisor: Sequence[str]) -> StackRecord:
+    """Have a supervisor run the stack, a new one where none does, and wait until the Temporal server answers.
+
+    Args:
+        stack: the stack of this home.
+        supervisor: the command that supervises in the foreground; it gets the settings by its environment.
+
+    Raises:
+        StackProblem: something stands in the way; nothing was left running.
+    """
+    process = stack.supervisor
+    if process is not None:
+        return await _record_of(stack, process, 0)
+    stack.check()
+    log = stack.log("supervisor")
+    begins_at = log.stat().st_size if log.exists() else 0
+    own_file = PidFile(run_folder(stack.home) / f"launch-{os.getpid()}.pid")
+    try:
+        process = start_detached(
+            supervisor,
+            pid_file=own_file,
+            log=log,
+            environment=dict(os.environ) | stack.settings.as_environment(),
+            working_folder=stack.home,
+        )
+        return await _record_of(stack, process, begins_at)
+    finally:
+        own_file.remove()
+
+
+async def until_ready(stack: Stack, record: StackRecord) -> None:
+    """Wait until both workers are heard of.
+
+    Raises:
+        StackProblem: one is not; the stack goes on trying.
+        Unreachable: the server is gone again.
+    """
+    client = await connect_to_stack(record, names.worker_identity("cli", "up", os.getpid()))
+    for part, queue in ((CONTROL_PART, names.CONTROL_QUEUE), (HOST_PART, names.host_queue(record.host))):
+        for _ in range(round(READY_WITHIN.total_seconds() / LOOK_EVERY_SECONDS)):
+            if (await last_heartbeats(client, queue)).alive:
+                break
+            await asyncio.sleep(LOOK_EVERY_SECONDS)
+        else:
+            limit = f"{READY_WITHIN.total_seconds():g} s"
+            raise StackProblem(
+                f"the {part} worker is not ready after {limit}; the stack goes on trying", f"See {stack.log(part)}."
+            )
+
+
+async def _record_of(stack: Stack, process: Process, begins_at: int) -> StackRecord:
+    """Wait for the record of a supervisor that starts up."""
+    for _ in range(round(READY_WITHIN.total_seconds() / LOOK_EVERY_SECONDS)):
+        if (record := stack.record) is not None and await _serves(stack, record):
+            return record
+        if not process.running:
+            process.reap()
+            if stack.supervisor is None:
+                raise _last_words(stack, begins_at)
+            process = stack.supervisor  # another `up` was faster
+        await asyncio.sleep(LOOK_EVERY_SECONDS)
+    limit = f"{READY_WITHIN.total_seconds():g} s"
+    raise StackProblem(f"the stack does not answer after {limit}", f"See {stack.log('supervisor')}.")
+
+
+async def _serves(stack: Stack, record: StackRecord) -> bool:
+    """Whether the server answers: a record may be of a server that is just being started again."""
+    return await TemporalServer.of(stack.home, record).serves()
+
+
+def _last_words(stack: Stack, begins_at: int) -> StackProblem:
+    """What a supervisor that has ended said about it."""
+    log = stack.log("supervisor")
+    said = log.read_bytes()[begins_at:].decode(errors="replace").splitlines() if log.exists() else []
+    errors = [line.removeprefix("error: ") for line in said if line.startswith("error: ")]
+    hints = [line.removeprefix("hint: ") for line in said if line.startswith("hint: ")]
+    return StackProblem(
+        errors[-1] if errors else "the stack ended while it started", hints[-1] if errors and hints else f"See {log}."
+    )
