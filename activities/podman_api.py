@@ -25,6 +25,7 @@ import urllib3
 from podman import PodmanClient
 from podman.errors import APIError
 
+from activities.engine import EngineFault
 from activities.translate import refusal_fault, unreachable_fault
 from perdure.model.faults import Phase
 
@@ -86,6 +87,14 @@ class PodmanApi:
     async def image(self, name: str, phase: Phase) -> Json | None:
         """Everything about a local image, or None where it is not there."""
         return await self._find(f"/images/{_part(name)}/json", phase=phase, doing=f"inspect image {name}")
+
+    async def index(self, image: str) -> list[Json]:
+        """The entries of an image index in its registry; none where it is no index, or cannot be asked for."""
+        try:
+            found = await self._find(f"/manifests/{_part(image)}/json", phase=Phase.PULL, doing=f"read index {image}")
+        except EngineFault:
+            return []
+        return list((found or {}).get("manifests") or ())
 
     async def create(self, spec: Json, phase: Phase) -> str:
         """Make a container and return its id. Raises Refused where Podman says no."""

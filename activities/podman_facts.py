@@ -209,7 +209,6 @@ def _from_epoch(seconds: object) -> datetime | None:
 
 
 def _health(status: str) -> Health:
-    try:
-        return Health(status.lower() or "none")
-    except ValueError:
-        return Health.NONE
+    """From ``healthy`` as well as from ``Up 2 minutes (healthy)``, as versions differ."""
+    found = re.search(r"unhealthy|healthy|starting", status.lower())
+    return Health(found[0]) if found else Health.NONE

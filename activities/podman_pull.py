@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from activities.engine import EngineFault, Pulled, PullProgress
-from activities.podman_api import PodmanApi, Refused
+from activities.podman_api import Json, PodmanApi, Refused
 from activities.registry_probe import find_rate_limit
 from activities.translate import engine_fault, pull_fault, registry_of
 from perdure.model.faults import FaultKind, Phase
@@ -140,20 +140,22 @@ class Puller:
         await self.check_architecture(image, str(found.get("Architecture") or ""), Phase.PULL)
         return Pulled(image_id=str(found["Id"]), digest=str(found.get("Digest") or ""))
 
-    async def _explained(self, image: str, fault: EngineFault) -> EngineFault:
-        """The same fault, with what Podman does not tell: how long a registry asks to wait, and what an index has to offer."""
-        match fault.fault.kind:
-            case FaultKind.PULL_STALLED | FaultKind.RATE_LIMITED:
-                if (limit := await find_rate_limit(image)) is None:
-                    return fault
-                if fault.fault.kind is FaultKind.RATE_LIMITED:
-                    return EngineFault(fault.fault, limit.retry_after)
-                text = "the registry answers 429 Too Many Requests"
-                limited = engine_fault(
-                    FaultKind.RATE_LIMITED, Phase.PULL, f"pull {image}", text, registry=registry_of(image)
-                )
-                return EngineFault(limited.fault, limit.retry_after)
-        return fault
+    async def _explained(self, image: str, raised: EngineFault) -> EngineFault:
+        """The same fault with what Podman does not tell: how long a registry asks to wait, and what an index has to offer."""
+        doing = f"pull {image}"
+        match raised.fault.kind:
+            case FaultKind.PULL_STALLED | FaultKind.RATE_LIMITED if (limit := await find_rate_limit(image)) is not None:
+                fault = raised.fault
+                if fault.kind is FaultKind.PULL_STALLED:
+                    text = f"the registry answers 429 Too Many Requests; {fault.message}"
+                    registry = registry_of(image)
+                    fault = engine_fault(FaultKind.RATE_LIMITED, Phase.PULL, doing, text, registry=registry).fault
+                return EngineFault(fault, limit.retry_after)
+            case FaultKind.WRONG_ARCHITECTURE if offered := _architectures(await self._api.index(image)):
+                ours = await self._our_architecture(Phase.PULL)
+                text = f"the image is made for {', '.join(offered)}, and this host is {ours}"
+                return engine_fault(FaultKind.WRONG_ARCHITECTURE, Phase.PULL, doing, text, architecture=ours)
+        return raised
 
     async def _our_architecture(self, phase: Phase) -> str:
         if not self._architecture:
@@ -167,6 +169,10 @@ def can_run(architecture: str, ours: str) -> bool:
         return True
     emulator = Path("/proc/sys/fs/binfmt_misc") / f"qemu-{_EMULATORS.get(architecture, architecture)}"
     return emulator.exists()
+
+
+def _architectures(index: Iterable[Json]) -> list[str]:
+    return sorted({str((entry.get("platform") or {}).get("architecture") or "unknown") for entry in index})
 
 
 def _read(line: str, pace: Pace, now: float) -> str | None:

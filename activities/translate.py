@@ -97,6 +97,7 @@ PULL_RULES: Final = _table(
             r"pinging container registry",
         ),
     ),
+    (FaultKind.ENGINE_UNREACHABLE, (r"context canceled",)),
 )
 """For the error that ends a pull."""
 

@@ -2,8 +2,8 @@
 """When a pull counts as stalled.
 
 A pull may take hours: what counts is that bytes keep coming. A trickle (a byte a minute) is silence, so a minimum must
-arrive within each window. Once all announced bytes are there, the host only unpacks, which a slow disk may
-stretch: then a longer patience holds.
+arrive within each window. Once everything that was announced is there, the host only unpacks, and tells nothing of it:
+then a longer patience holds, that grows with the size of the image, since a slow disk is no reason to begin again.
 
 The clock is the caller's: times are seconds on any scale that only grows.
 """
@@ -32,7 +32,9 @@ class Patience:
     bytes_per_second: int = 1024
     """The slowest rate over a window that still counts as progress; a link over GPRS gives twice as much."""
     unpacking: timedelta = timedelta(minutes=10)
-    """Once every announced byte is there."""
+    """Once every announced byte is there, at least."""
+    unpacked_bytes_per_second: int = 1 << 20
+    """The slowest disk, in compressed bytes, for images that need longer than that."""
 
 
 class Pace:
@@ -43,15 +45,17 @@ class Pace:
         self._sizes: dict[str, int] = {}
         self._done: dict[str, int] = {}
         self._complete: set[str] = set()
+        self._fetched: set[str] = set()
         self._mark_at = now
         self._mark_bytes = 0
 
     @property
     def stage(self) -> Stage:
         """Where the pull is now."""
-        if not self._done:
-            return Stage.WAITING
-        return Stage.UNPACKING if self._complete.issuperset(self._done) else Stage.DOWNLOADING
+        if not self._complete.issuperset(self._done):
+            return Stage.DOWNLOADING
+        # Parts that were there before need no unpacking: after them a silence is the registry's.
+        return Stage.UNPACKING if self._fetched else Stage.WAITING
 
     @property
     def done_bytes(self) -> int:
@@ -66,7 +70,10 @@ class Pace:
     @property
     def limit(self) -> timedelta:
         """How long the pull may go without progress where it is now."""
-        return self._patience.unpacking if self.stage is Stage.UNPACKING else self._patience.window
+        if self.stage is not Stage.UNPACKING:
+            return self._patience.window
+        needed = timedelta(seconds=self.done_bytes / self._patience.unpacked_bytes_per_second)
+        return max(self._patience.unpacking, needed)
 
     @property
     def expires_at(self) -> float:
@@ -77,6 +84,7 @@ class Pace:
         """A part of the image is known to be needed."""
         if part not in self._done:
             self._done[part] = 0
+            self._fetched.add(part)
             self._advance(now)
 
     def received(self, part: str, done: int, total: int, now: float) -> None:

@@ -14,6 +14,10 @@ import re
 
 HIDDEN = "***"
 
+_KEYS = (
+    r"[\w-]*(?:auth(?:orization)?|password|passwd|pwd|passphrase|token|client[_-]?secret|api[_-]?key|access[_-]?key"
+    r"|signature)"
+)
 _RULES = (
     # scheme://user:password@host, also with a blank in the password
     (re.compile(r"(?<=://)[^/@\s\"']*:[^/@\n\"']*@"), f"{HIDDEN}@"),
@@ -22,14 +26,14 @@ _RULES = (
     (re.compile(r"(?<![\w./-])[\w.+-]+:[^/@\s\"']+(?: [^/@\s\"':]+)?@(?!sha\d+:)"), f"{HIDDEN}@"),
     # signed URLs carry their key in the query
     (re.compile(r"(\bhttps?://[^\s\"'?]+)\?[^\s\"']+"), rf"\1?{HIDDEN}"),
+    # the runtime quotes a whole environment variable
+    (re.compile(r"(contain null\S*: \"[^\"=]*=)[^\"]*"), rf"\1{HIDDEN}"),
     (re.compile(r"\b(basic|bearer|negotiate)\s+[\w.~+/=-]{6,}", re.IGNORECASE), rf"\1 {HIDDEN}"),
+    # "password": "value" of JSON, and password=value or password: value of everything else
+    (re.compile(rf"([\"']{_KEYS}[\"']\s*:\s*)(\"[^\"]*\"|'[^']*')", re.IGNORECASE), rf"\1{HIDDEN}"),
     (
-        re.compile(
-            r"\b((?:x-registry-)?auth(?:orization)?|password|passwd|pwd|passphrase|(?:\w+[_-])?token|client[_-]?secret"
-            r"|api[_-]?key|access[_-]?key|signature)([\"']?\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&\"']+)",
-            re.IGNORECASE,
-        ),
-        rf"\1\2{HIDDEN}",
+        re.compile(rf"(?<![\w\"'-])({_KEYS}\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&\"']+)", re.IGNORECASE),
+        rf"\1{HIDDEN}",
     ),
 )
 _BASE64 = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/_-]{8,}={0,2}(?![\w+/=-])")
