@@ -67,12 +67,13 @@ def main() -> Never:
 
 def _usage(error: typer.TyperException) -> int:
     """Wrong use, said in our way."""
-    context = getattr(error, "ctx", None)
-    message = error.format_message()
-    if not message:  # no arguments at all: the help was asked for
+    message = error.format_message().replace("Value error, ", "").rstrip(".")
+    if message.startswith("Usage: "):  # a group without a command: the message is its help
+        console.note(message)
         return Exit.USAGE
+    context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "perdure"
-    console.error(message[:1].lower() + message[1:].rstrip("."), f"See `{command} --help`.")
+    console.error(message[:1].lower() + message[1:], f"See `{command} --help`.")
     return Exit.USAGE
 
 

@@ -244,7 +244,7 @@ def to_yaml(data: object) -> str:
 
     writer = YAML(typ="safe", pure=True)
     writer.default_flow_style = False
-    writer.sort_base_mapping_type_on_output = False
+    writer.sort_base_mapping_type_on_output = False  # type: ignore[assignment] # its stub says None
     writer.allow_unicode = True
     stream = io.StringIO()
     writer.dump(data, stream)

@@ -7,7 +7,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from client.api import Reconciler
 
 T = TypeVar("T")
+DEFAULT_TIMEOUT: Final = timedelta(seconds=60)
 
 
 def on_fleet(action: Callable[[Reconciler], Awaitable[T]]) -> T:
@@ -35,8 +36,10 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def duration(text: str) -> timedelta:
-    """Read a duration of the command line; a bare number is seconds."""
+def duration(text: str | timedelta) -> timedelta:
+    """Read a duration of the command line; a bare number is seconds. A default comes as it is."""
+    if isinstance(text, timedelta):
+        return text
     if re.fullmatch(r"\d+", text.strip()):
         text = f"{text.strip()}s"
     try:
@@ -51,7 +54,13 @@ Files = Annotated[
 ]
 Timeout = Annotated[
     timedelta,
-    typer.Option("--timeout", parser=duration, metavar="DURATION", help="How long to wait, for example 90s or 5m."),
+    typer.Option(
+        "--timeout",
+        parser=duration,
+        metavar="DURATION",
+        show_default="60s",
+        help="How long to wait, for example 90s or 5m.",
+    ),
 ]
 Workload = Annotated[
     str, typer.Argument(metavar="[HOST/]NAME", help="The host may be left out where only one has the name.")

@@ -31,7 +31,7 @@ def apply(
     wait: Annotated[
         Wait, typer.Option(help="Return after the first attempt, when all run, or at once.")
     ] = Wait.FIRST_ATTEMPT,
-    timeout: session.Timeout = timedelta(seconds=60),
+    timeout: session.Timeout = session.DEFAULT_TIMEOUT,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and send nothing.")] = False,
     expect_generation: Annotated[
         int | None,

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 def delete(
     workloads: session.Workloads,
     wait: Annotated[bool, typer.Option(help="Return when nothing of it is left, or at once.")] = True,
-    timeout: session.Timeout = timedelta(seconds=60),
+    timeout: session.Timeout = session.DEFAULT_TIMEOUT,
 ) -> None:
     """Stop containers and remove everything of their workloads, but for named volumes."""
     from client.waiting import Condition

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,7 +28,7 @@ class Condition(StrEnum):
 def wait(
     workload: session.Workload,
     condition: Annotated[Condition, typer.Option("--for", help="What to wait for.")] = Condition.RUNNING,
-    timeout: session.Timeout = timedelta(seconds=60),
+    timeout: session.Timeout = session.DEFAULT_TIMEOUT,
     generation: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Wait for this generation; a newer one ends the wait with 4.")
     ] = None,
