@@ -39,7 +39,7 @@ class Narrator:
     def show(self, said: Said) -> Said:
         """Print a command and what it answered."""
         self._print(f"   $ {said.command}")
-        self._print(textwrap.indent(said.output.rstrip(), "   | "))
+        self._print(textwrap.indent(said.output.rstrip(), "   | ", predicate=lambda _: True))
         return said
 
     def check(self, expected: str, seen: str, *, holds: bool) -> None:
