@@ -13,6 +13,7 @@ import json
 import platform
 import shutil
 import tarfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,25 +55,35 @@ def digest(content: bytes) -> str:
 
 def web_server(page: str) -> Image:
     """An image that serves one page on port 8080."""
-    busybox = shutil.which("busybox")
-    if busybox is None:
-        raise FileNotFoundError("there is no busybox on PATH: install the package busybox-static")
-    plain = io.BytesIO()
-    with tarfile.open(fileobj=plain, mode="w") as tar:
-        for folder in ("bin", "etc", "tmp", "www"):
-            _add(tar, folder, kind=tarfile.DIRTYPE, mode=0o1777 if folder == "tmp" else 0o755)
-        _add(tar, "bin/busybox", Path(busybox).read_bytes(), mode=0o755)
-        for applet in ("sh", "httpd", "sleep", "cat", "wget"):
-            _add(tar, f"bin/{applet}", kind=tarfile.SYMTYPE, link="busybox")
-        _add(tar, "etc/passwd", b"root:x:0:0:root:/:/bin/sh\n")
-        _add(tar, "www/index.html", page.encode())
+    layer = busybox_rootfs({"www/index.html": page.encode()})
     config = {
         "architecture": ARCHITECTURES.get(platform.machine(), platform.machine()),
         "os": "linux",
         "config": {"Entrypoint": ["/bin/sh", "-c"], "Cmd": [SERVE], "Env": ["PATH=/bin"]},
-        "rootfs": {"type": "layers", "diff_ids": [digest(plain.getvalue())]},
+        "rootfs": {"type": "layers", "diff_ids": [digest(layer)]},
     }
-    return Image(layer=gzip.compress(plain.getvalue(), mtime=0), config=json.dumps(config).encode())
+    return Image(layer=gzip.compress(layer, mtime=0), config=json.dumps(config).encode())
+
+
+def busybox_rootfs(files: Mapping[str, bytes]) -> bytes:
+    """A tar archive of a root file system: busybox under the names that are used here, and these files.
+
+    Raises:
+        FileNotFoundError: there is no busybox on this machine.
+    """
+    busybox = shutil.which("busybox")
+    if busybox is None:
+        raise FileNotFoundError("there is no busybox on PATH: install the package busybox-static")
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for folder in ("bin", "etc", "tmp", *sorted({str(Path(name).parent) for name in files})):
+            _add(tar, folder, kind=tarfile.DIRTYPE, mode=0o1777 if folder == "tmp" else 0o755)
+        _add(tar, "bin/busybox", Path(busybox).read_bytes(), mode=0o755)
+        for applet in ("sh", "httpd", "sleep", "cat", "wget"):
+            _add(tar, f"bin/{applet}", kind=tarfile.SYMTYPE, link="busybox")
+        for name, content in {"etc/passwd": b"root:x:0:0:root:/:/bin/sh\n", **files}.items():
+            _add(tar, name, content)
+    return archive.getvalue()
 
 
 def push(image: Image, registry: str, repository: str, tag: str) -> str:
