@@ -110,6 +110,10 @@ class Puller:
 
     async def _follow(self, image: str, tell: Listener) -> None:
         """Read the pull's lines until the last one. Raises EngineFault."""
+        if image and not registry_of(image):
+            # This endpoint would take Docker Hub for meant, other commands of the same Podman something else.
+            text = "the name does not say which registry"
+            raise engine_fault(FaultKind.SHORT_IMAGE_NAME, Phase.PULL, f"pull {image}", text)
         loop = asyncio.get_running_loop()
         pace = Pace(self._patience, loop.time())
         doing = f"pull {image}"

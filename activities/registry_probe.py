@@ -16,7 +16,7 @@ from typing import Final
 
 import httpx
 
-_TIMEOUT: Final = timedelta(seconds=5)
+_TIMEOUT: Final = timedelta(seconds=3)
 _HUB: Final = "registry-1.docker.io"
 _ACCEPTED: Final = (
     "application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.list.v2+json, "
