@@ -24,11 +24,12 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError
 
 from activities.engine import EngineFault
+from activities.notes import Notes
 from perdure.model.faults import Fault, FaultClass, FaultKind, Phase
 from perdure.model.messages import AttemptReport, ReportKind
 from perdure.policy import backoff, identity
 from perdure.wire import failures, names
-from perdure.wire.contract import AttemptNote, Ticket
+from perdure.wire.contract import Ticket
 
 logger = logging.getLogger(__name__)
 
@@ -37,8 +38,6 @@ T = TypeVar("T")
 FIRST_BEAT = timedelta(seconds=2)
 """Short tries end before that and send no heartbeat at all."""
 BEAT = timedelta(seconds=1)
-REPORT_AT_LEAST = timedelta(hours=1)
-"""An outage that goes on is reported again after this long, so that count and times in the status stay true."""
 PICKED_UP_LATE = timedelta(seconds=9)
 """Work that waited longer than this may be shown as waiting for its host: tell that it is under way."""
 LAST_TRY_RESERVE = timedelta(seconds=2)
@@ -51,12 +50,13 @@ PRIORITY_RETRY = 4
 class Attempt:
     """The try that an activity makes now."""
 
-    def __init__(self, client: Client, ticket: Ticket, phase: Phase) -> None:
+    def __init__(self, client: Client, notes: Notes, ticket: Ticket, phase: Phase) -> None:
         self._client = client
+        self._notes = notes
         self._ticket = ticket
         self._phase = phase
         self._info = activity.info()
-        self._note = _note_of(self._info.heartbeat_details)
+        self._note = notes.take(self._info)
         self._began = time.monotonic()
         self.number = ticket.attempts_before + self._info.attempt - self._note.burnt
         """The number of this try on the curve of its step, counted from 1."""
@@ -110,6 +110,8 @@ class Attempt:
             await asyncio.sleep(BEAT.total_seconds())
 
     async def _tell_late_pick_up(self) -> None:
+        if self._note.fingerprint:
+            return  # it waited for the end of a backoff, and is shown so
         waited = self._info.started_time - self._info.current_attempt_scheduled_time
         if waited >= PICKED_UP_LATE:
             await self._report(ReportKind.PICKED_UP)
@@ -124,16 +126,17 @@ class Attempt:
         note = self._note
         mark = identity.fingerprint(fault)
         known = note.fingerprint or self._ticket.reported
-        overdue = note.reported_at is None or now - note.reported_at >= REPORT_AT_LEAST
+        overdue = note.reported_at is not None and now - note.reported_at >= backoff.report_interval(note.repeats)
         failed = note.unreported + 1
         if mark != known or overdue:
             told = await self._report(
                 ReportKind.FAILED, fault=fault, fingerprint=mark, failures=failed, next_attempt_at=now + wait
             )
             if told:
-                note = note.model_copy(update={"fingerprint": mark, "reported_at": now})
+                repeats = note.repeats + 1 if mark == known else 0
+                note = note.model_copy(update={"fingerprint": mark, "reported_at": now, "repeats": repeats})
                 failed = 0
-        activity.heartbeat(note.model_copy(update={"unreported": failed, "detail": ""}))
+        self._notes.leave(self._info, note.model_copy(update={"unreported": failed, "detail": ""}))
         await self._give_way()
         return failures.pack(fault, self.number, next_retry_delay=wait)
 
@@ -194,7 +197,7 @@ class Attempt:
 
     def _given_back(self) -> ApplicationError:
         """The worker goes: the try does not count, and is made again as soon as there is a worker."""
-        activity.heartbeat(self._note.model_copy(update={"burnt": self._note.burnt + 1}))
+        self._notes.leave(self._info, self._note.model_copy(update={"burnt": self._note.burnt + 1}))
         fault = Fault(
             kind=FaultKind.WORKER_SHUTDOWN,
             fault_class=FaultClass.TRANSIENT,
@@ -210,12 +213,3 @@ class Attempt:
             next_retry_delay=AFTER_SHUTDOWN,
             category=ApplicationErrorCategory.BENIGN,
         )
-
-
-def _note_of(details: object) -> AttemptNote:
-    """What the try before left; nothing where there was none."""
-    match details:
-        case [note, *_]:
-            return AttemptNote.model_validate(note)
-        case _:
-            return AttemptNote()

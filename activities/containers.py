@@ -13,6 +13,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from activities.attempt import Attempt
 from activities.engine import Engine, EngineFault, Ownership, PullProgress
 from activities.fence import Fence
+from activities.notes import Notes
 from perdure.model.faults import Fault, FaultClass, FaultKind, Phase
 from perdure.model.observation import Live
 from perdure.model.workload import PullPolicy
@@ -45,6 +46,7 @@ class ContainerActivities:
     ) -> None:
         self._client = client
         self._engine = engine
+        self._notes = Notes()
         self._fence = fence
         self._on_running = on_running
         self._on_removed = on_removed
@@ -52,7 +54,7 @@ class ContainerActivities:
     @activity.defn(name=names.ENSURE)
     async def ensure(self, request: EnsureRequest) -> EnsureResult:
         """Make the container of a generation the only one of its workload, running; live=None where a pull is due."""
-        attempt = Attempt(self._client, request.ticket, Phase.START)
+        attempt = Attempt(self._client, self._notes, request.ticket, Phase.START)
 
         async def work() -> EnsureResult:
             async with self._fence.admit(request.ticket, Phase.START):
@@ -85,7 +87,7 @@ class ContainerActivities:
     @activity.defn(name=names.PULL)
     async def pull(self, request: PullRequest) -> PullResult:
         """Fetch an image. Where policy is ``newer`` a local image is good enough if the registry cannot be asked."""
-        attempt = Attempt(self._client, request.ticket, Phase.PULL)
+        attempt = Attempt(self._client, self._notes, request.ticket, Phase.PULL)
 
         def progress(so_far: PullProgress) -> None:
             attempt.tell(describe_progress(so_far))
@@ -109,7 +111,7 @@ class ContainerActivities:
     @activity.defn(name=names.STOP)
     async def stop(self, request: StopRequest) -> StopResult:
         """Remove every container of a workload."""
-        attempt = Attempt(self._client, request.ticket, Phase.STOP)
+        attempt = Attempt(self._client, self._notes, request.ticket, Phase.STOP)
 
         async def work() -> StopResult:
             async with self._fence.admit(request.ticket, Phase.STOP):

@@ -37,6 +37,11 @@ def delay(n: int, *, seed: str, base: timedelta, cap: timedelta) -> timedelta:
     return max(min(base, cap), min(cap, timedelta(seconds=wait)))
 
 
+def report_interval(repeats: int) -> timedelta:
+    """How long an error that goes on is not reported again: an hour, doubling to a day, since each report costs history."""
+    return min(timedelta(hours=1) * 2 ** min(repeats, 5), timedelta(days=1))
+
+
 def clamp_to_deadline(wait: timedelta, left: timedelta, *, reserve: timedelta) -> timedelta | None:
     """The wait, shortened so that the try after it still falls before a deadline that is ``left`` away.
 

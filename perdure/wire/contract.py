@@ -101,6 +101,8 @@ class AttemptNote(Model):
     fingerprint: str = ""
     """Of the error that was reported last."""
     reported_at: AwareDatetime | None = None
+    repeats: int = 0
+    """How often the same error was reported again."""
     unreported: int = 0
     """Failures since the last report."""
     burnt: int = 0
