@@ -81,13 +81,18 @@ def _read(sources: Sequence[str], stdin: BinaryIO | None, problems: list[Problem
             else:
                 with Path(source).open("rb") as stream:
                     yield file, stream.read(LONGEST_FILE_BYTES + 1)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             problems.append(_unreadable(file, error))
 
 
 def _files(sources: Iterable[str], problems: list[Problem]) -> Iterator[str]:
     """The sources with directories replaced by what is in them."""
     for source in sources:
+        if not source:
+            problems.append(
+                Problem("''", 0, 0, "a file without a name cannot be read", "name a file, a directory or -")
+            )
+            continue
         if source == STDIN or not Path(source).is_dir():
             yield source
             continue
@@ -101,8 +106,11 @@ def _files(sources: Iterable[str], problems: list[Problem]) -> Iterator[str]:
         yield from map(str, found)
 
 
-def _unreadable(file: str, error: OSError) -> Problem:
-    return Problem(file, 0, 0, f"it cannot be read: {error.strerror or error}", "check the path and its permissions")
+def _unreadable(file: str, error: OSError | ValueError) -> Problem:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return Problem(
+        file.replace("\0", "\\0"), 0, 0, f"it cannot be read: {reason}", "check the path and its permissions"
+    )
 
 
 def _manifests(file: str, raw: bytes, problems: list[Problem]) -> Iterator[tuple[Node, Manifest]]:

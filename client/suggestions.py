@@ -50,6 +50,8 @@ _WORDS_FOR_VALUES = {
 def suggest_key(key: str, trail: Sequence[str | int]) -> str:
     """A hint for a key that is not valid at the end of the trail."""
     here = _keys_below(trail)
+    if not trail and key in here["defaults"]:
+        return "it belongs to a workload or to defaults: indent it more"
     for name, below in here.items():
         if key in below:
             return f"it belongs into {name}: write {name}: {{{key}: ...}}"
@@ -58,8 +60,6 @@ def suggest_key(key: str, trail: Sequence[str | int]) -> str:
         return f"did you mean {near}?"
     if len(trail) == 2 and trail[0] == "workloads" and key in _keys_below(()):
         return "it belongs to the manifest: indent it less"
-    if not trail and key in _keys_below(("defaults",)):
-        return "it belongs to a workload or to defaults: indent it more"
     return f"known here are {', '.join(here)}" if here else ""
 
 

@@ -104,7 +104,7 @@ class _Reader:
         except MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             line, column = (mark.line + 1, mark.column + 1) if mark is not None else (0, 0)
-            message = ", ".join(part for part in (error.context, error.problem) if part) or "this is not YAML"
+            message = (error.problem or "this is not YAML") + (f" ({error.context})" if error.context else "")
             self._stop(line, column, message, _syntax_hint(text, line, message))
         except (YAMLError, ValueError, OverflowError, IndexError, AssertionError) as error:
             self._stop(0, 0, f"this is not YAML: {error}", "")

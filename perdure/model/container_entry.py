@@ -43,7 +43,7 @@ from perdure.model.workload import (
 
 Entrypoint = Annotated[tuple[Text, ...], BeforeValidator(check_arguments)]
 """A program with its first arguments; an empty list is none, and then the command's first word is the program."""
-Command = Annotated[tuple[Text, ...], Field(min_length=1), BeforeValidator(check_command)]
+Command = Annotated[tuple[Text, ...], Field(json_schema_extra={"minItems": 1}), BeforeValidator(check_command)]
 """A list of arguments; never one text."""
 
 
@@ -132,7 +132,7 @@ class HealthcheckEntry(Healthcheck):
 
     model_config = STRICT
 
-    test: Annotated[tuple[Text, ...], Field(min_length=1), BeforeValidator(check_test)]
+    test: Annotated[tuple[Text, ...], Field(json_schema_extra={"minItems": 1}), BeforeValidator(check_test)]
     """The command: ``["CMD", PROGRAM, ARGUMENT...]``, ``["CMD-SHELL", COMMAND]``, or ``["NONE"]`` to switch off the one of the
     image."""
     interval: PositiveDuration = timedelta(seconds=30)

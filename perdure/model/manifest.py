@@ -26,6 +26,8 @@ from perdure.model.workload_entry import SPEC_LIMIT_BYTES, WorkloadEntry
 API_VERSION = "perdure/v1"
 TARGETS_LIMIT = 10_000
 """The most workloads times hosts of one manifest."""
+MERGED_LIMIT = 100_000
+"""The most values that defaults may put into all workloads together: it is the only part of a manifest that multiplies."""
 
 NOT_YET = {"dependsOn": "dependencies between workloads are not available in this version of Perdure"}
 """Keys of a later version: they are refused by name, since a user who wrote one believes in it."""
@@ -83,6 +85,9 @@ class Manifest(Model):
         defaults, workloads = document.get("defaults"), document.get("workloads")
         if not isinstance(defaults, Mapping) or not isinstance(workloads, Mapping):
             return document
+        if (count := _size(defaults) * len(workloads)) > MERGED_LIMIT:
+            message = f"defaults would put {count} values into the workloads, and {MERGED_LIMIT} are the most"
+            refuse_all("manifest", [Misfit(("defaults",), message, "split the manifest, or say less in defaults")])
         return {**document, "workloads": {name: with_defaults(entry, defaults) for name, entry in workloads.items()}}
 
     @model_validator(mode="after")
@@ -141,6 +146,16 @@ class _SchemaWriter(GenerateJsonSchema):
 
     def encode_default(self, dft: Any) -> Any:
         return format_duration(dft) if isinstance(dft, timedelta) else super().encode_default(dft)
+
+
+def _size(value: object) -> int:
+    """How many values a value stands for."""
+    match value:
+        case Mapping():
+            return 1 + sum(map(_size, value.values()))
+        case list():
+            return 1 + sum(map(_size, value))
+    return 1
 
 
 def json_schema() -> dict[str, Any]:

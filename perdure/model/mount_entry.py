@@ -78,7 +78,7 @@ class FileEntry(File):
     path: MountPoint
     """Its path in the container."""
     content: Text
-    """What is in it. Not for secrets: it stands in the status and in histories."""
+    """What is in it. Not for secrets: it stands in histories."""
     mode: Mode = Field(default=0o644, json_schema_extra={"default": "0644"})
     """Its permission bits, in octal and in quotes."""
 

@@ -72,7 +72,7 @@ PositiveDuration = Annotated[Duration, AfterValidator(_is_positive)]
 
 # ---- sizes ----
 
-_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(k|K|M|G|T|Ki|Mi|Gi|Ti)?B?")
+_SIZE = re.compile(r"([0-9]+)(?:\.([0-9]+))?(k|K|M|G|T|Ki|Mi|Gi|Ti)?B?")
 _FACTORS = {
     "": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12,
     "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40,
@@ -90,7 +90,8 @@ def parse_bytes(size: object) -> int:
     found = _SIZE.fullmatch(size) if isinstance(size, str) and len(size) <= 32 else None
     if found is None:
         raise ValueError(f"{size!r:.80} is not a size: write a number and a unit, such as 64Mi, 128M or 1Gi")
-    return round(float(found[1]) * _FACTORS[found[2] or ""])
+    whole, fraction, unit = found[1], found[2] or "0", found[3] or ""
+    return int(int(whole + fraction) * _FACTORS[unit] // 10 ** len(fraction))
 
 
 def format_bytes(size: int) -> str:

@@ -8,8 +8,8 @@ wrote it believes in it.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
-from itertools import combinations
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
@@ -145,9 +145,8 @@ class WorkloadEntry(Model):
     def _misfits(self) -> Iterator[Misfit]:
         if self.host is not None and self.hosts is not None:
             yield Misfit(("hosts",), "there is a host already", "write either host or hosts")
-        for index, host in enumerate(self.hosts or ()):
-            if host in (self.hosts or ())[:index]:
-                yield Misfit(("hosts", index), f"{host!r} is named twice", "write each host once")
+        for index, host in _repeated(self.hosts or ()):
+            yield Misfit(("hosts", index), f"{host!r} is named twice", "write each host once")
         yield from self._misfits_of_networks()
         yield from self._misfits_of_ports()
         yield from self._misfits_of_paths()
@@ -165,10 +164,10 @@ class WorkloadEntry(Model):
             )
 
     def _misfits_of_networks(self) -> Iterator[Misfit]:
+        for index, network in _repeated(self.networks):
+            yield Misfit(("networks", index), f"{network!r} is named twice", "write each network once")
         for index, network in enumerate(self.networks):
-            if network in self.networks[:index]:
-                yield Misfit(("networks", index), f"{network!r} is named twice", "write each network once")
-            elif network in ("host", "none") and len(self.networks) > 1:
+            if network in ("host", "none") and len(self.networks) > 1:
                 yield Misfit(("networks", index), f"{network!r} is no network to join", f"write it alone: [{network}]")
             elif network in _OTHER_MODES:
                 hint = "leave networks out for Podman's default network, or write host, none or names of networks"
@@ -185,10 +184,13 @@ class WorkloadEntry(Model):
                         yield Misfit(("sysctls", sysctl), message, "set it on the host")
 
     def _misfits_of_ports(self) -> Iterator[Misfit]:
-        for (_, one), (index, other) in combinations(enumerate(self.ports), 2):
-            if one.host == other.host and one.protocol == other.protocol and _overlap(one.ip, other.ip):
-                message = f"port {other.host}/{other.protocol} of the host is published twice"
+        taken: dict[tuple[int, str], set[str]] = defaultdict(set)
+        for index, port in enumerate(self.ports):
+            addresses = taken[port.host, port.protocol]
+            if _overlaps(port.ip, addresses):
+                message = f"port {port.host}/{port.protocol} of the host is published twice"
                 yield Misfit(("ports", index), message, "publish it once")
+            addresses.add(port.ip)
 
     def _misfits_of_paths(self) -> Iterator[Misfit]:
         places: list[tuple[tuple[str | int, ...], str]] = [
@@ -227,9 +229,20 @@ class WorkloadEntry(Model):
         return self.hosts or ((self.host,) if self.host is not None else ())
 
 
-def _overlap(one: str, other: str) -> bool:
-    """Whether two listeners on one port get in each other's way: a wildcard takes every address of its family."""
-    if one == other or not one or not other:
+def _repeated(names: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Each name that stands before already, with its index."""
+    seen: set[str] = set()
+    for index, name in enumerate(names):
+        if name in seen:
+            yield index, name
+        seen.add(name)
+
+
+def _overlaps(address: str, taken: set[str]) -> bool:
+    """Whether a listener gets in the way of others at its port: a wildcard takes every address of its family, none takes all."""
+    if not taken or "" in taken or address in taken:
+        return bool(taken)
+    if not address:
         return True
-    wildcard = {"0.0.0.0": ".", "::": ":"}  # noqa: S104 - it is compared, not bound
-    return any(address in wildcard and wildcard[address] in peer for address, peer in ((one, other), (other, one)))
+    wildcard, mark = ("::", ":") if ":" in address else ("0.0.0.0", ".")  # noqa: S104 - it is compared, not bound
+    return wildcard in taken or (address == wildcard and any(mark in other for other in taken))
