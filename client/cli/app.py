@@ -22,6 +22,9 @@ EPILOGUE: Final = (
     "5 Temporal unreachable or no worker, 6 timed out, 7 accepted and retrying, 130 interrupted."
 )
 
+_WORDS: Final = (("Value error, ", ""), ("Input should be", "it must be"))
+"""What the parser says, and what we say."""
+
 app = typer.Typer(
     name="perdure",
     help="Keeps the containers of many hosts as their manifests say, and never stops trying.",
@@ -67,7 +70,9 @@ def main() -> Never:
 
 def _usage(error: typer.TyperException) -> int:
     """Wrong use, said in our way."""
-    message = error.format_message().replace("Value error, ", "").rstrip(".")
+    message = error.format_message().rstrip(".")
+    for theirs, ours in _WORDS:
+        message = message.replace(theirs, ours)
     if message.startswith("Usage: "):  # a group without a command: the message is its help
         console.note(message)
         return Exit.USAGE

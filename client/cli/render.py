@@ -38,6 +38,7 @@ _STYLES: Final = {
     State.UNKNOWN: "bold magenta",
     State.REMOVED: "dim",
 }
+_BETWEEN_TRIES: Final = (Substate.PULL_BACKOFF, Substate.START_BACKOFF, Substate.STOP_BACKOFF)
 
 
 class Format(StrEnum):
@@ -96,6 +97,7 @@ def header(is_wide: bool) -> tuple[str, ...]:
 def row(status: WorkloadStatus, now: datetime, *, is_wide: bool = False) -> Row:
     """A workload in the table. An error that is over is not shown as if it were not."""
     error = status.last_error if status.state not in (State.RUNNING, State.SUCCEEDED) else None
+    is_trying = status.next_attempt_at is None and status.substate in _BETWEEN_TRIES
     cells = [
         Cell(status.host),
         Cell(status.name),
@@ -103,7 +105,7 @@ def row(status: WorkloadStatus, now: datetime, *, is_wide: bool = False) -> Row:
         Cell(str(status.generation) if status.generation else "-"),
         Cell(ago(status.since, now)),
         Cell(str(status.attempt) if status.attempt else "-"),
-        Cell(next_try(status.next_attempt_at, now)),
+        Cell("trying" if is_trying else next_try(status.next_attempt_at, now)),
     ]
     if is_wide:
         cells += [
@@ -283,12 +285,20 @@ def _generation(result: ApplyResult) -> str:
     return str(result.answer.generation) if result.answer is not None and result.answer.generation else "-"
 
 
+def telling_error(result: ApplyResult) -> LastError | None:
+    """The error that explains a result; one of an earlier generation explains nothing."""
+    answer = result.answer
+    if answer is None or answer.error is None or answer.error.generation != answer.generation:
+        return None
+    return answer.error if answer.state not in (State.RUNNING, State.SUCCEEDED) and not answer.message else None
+
+
 def _outcome(result: ApplyResult) -> tuple[str, str, str]:
     """The word for a result, its style, and what more there is to say."""
     answer = result.answer
     if answer is None:
         return result.progress.value, "yellow" if result.is_accepted else "bold red", result.detail or "-"
-    detail = _one_line(answer.error) or answer.message
+    detail = _one_line(telling_error(result)) or answer.message
     if not detail and answer.live is not None:
         detail = f"container {answer.live.container_id[:12]}"
     if answer.outcome.value in ("unchanged", "updated"):

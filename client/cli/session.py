@@ -3,15 +3,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
-
-from perdure.model.values import parse_duration
 
 if TYPE_CHECKING:
     from client.api import Reconciler
@@ -22,6 +19,8 @@ DEFAULT_TIMEOUT: Final = timedelta(seconds=60)
 
 def on_fleet(action: Callable[[Reconciler], Awaitable[T]]) -> T:
     """Connect to the fleet of the settings, act, and return what came of it."""
+    import asyncio
+
     from client.api import Reconciler
 
     async def act() -> T:
@@ -38,6 +37,8 @@ def now() -> datetime:
 
 def duration(text: str | timedelta) -> timedelta:
     """Read a duration of the command line; a bare number is seconds. A default comes as it is."""
+    from perdure.model.values import parse_duration
+
     if isinstance(text, timedelta):
         return text
     if re.fullmatch(r"\d+", text.strip()):

@@ -188,7 +188,7 @@ def _problem(error: ValidationError, overrides: dict[str, Any]) -> SettingsProbl
     if first["type"] == "extra_forbidden":
         known = ", ".join(to_camel(field) for field in Settings.model_fields)
         return SettingsProblem(f"{_origin(name, overrides)}: there is no such setting", f"The settings are: {known}.")
-    cause = str(first.get("ctx", {}).get("error") or first["msg"])
+    cause = str(first.get("ctx", {}).get("error") or first["msg"].replace("Input should be", "it must be"))
     return SettingsProblem(f"{_origin(name, overrides)}: {cause}", "Correct it, or remove it to have the default.")
 
 

@@ -78,9 +78,9 @@ def _explain(results: tuple[ApplyResult, ...]) -> None:
             "Apply the same files again: what was accepted already is not changed by that.",
         )
     hints = {
-        result.answer.error.hint: result.label
+        error.hint: result.label
         for result in results
-        if result.answer is not None and result.answer.error is not None and result.answer.error.hint
+        if (error := render.telling_error(result)) is not None and error.hint
     }
     for hint, label in hints.items():
         console.note(f"hint: {label}: {hint}")

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -40,6 +39,8 @@ def up(
     Its state is in PERDURE_HOME; with another home and other ports a second one runs beside it. Can be repeated: what
     runs already is kept, what is missing is started.
     """
+    import asyncio
+
     from perdure.runtime.settings import Settings
 
     options: dict[str, Any] = {"temporal_port": temporal_port, "ui_port": ui_port, "host": host}
@@ -54,6 +55,8 @@ def down(
     ] = False,
 ) -> None:
     """Stop the stack of this machine. Containers go on running, unless --purge is given."""
+    import asyncio
+
     from perdure.runtime.settings import Settings
 
     asyncio.run(_down(Settings.load(), purge=purge))
@@ -61,6 +64,8 @@ def down(
 
 async def _foreground(settings: Settings) -> None:
     """Supervise the stack until a signal asks to stop it."""
+    import asyncio
+
     from perdure.runtime import logs
     from perdure.runtime.launch import until_ready
     from perdure.runtime.stack import AlreadyUp, Stack
