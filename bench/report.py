@@ -54,11 +54,11 @@ def as_json(measures: Sequence[Measure]) -> str:
 
 def as_table(measures: Sequence[Measure]) -> str:
     """One line a row."""
-    rows = [("measure", "median", "min", "max", "n", "aim")]
+    rows: list[tuple[str, ...]] = [("measure", "median", "min", "max", "n", "aim")]
     for measure in measures:
         numbers = (measure.median, min(measure.values), max(measure.values))
         rows.append(
-            (measure.name, *(f"{value:.3f} {measure.unit}" for value in numbers), str(len(measure.values)), measure.aim)
+            (measure.name, *(_figure(value, measure.unit) for value in numbers), str(len(measure.values)), measure.aim)
         )
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
@@ -68,3 +68,7 @@ def as_table(measures: Sequence[Measure]) -> str:
         if measure.detail
     ]
     return "\n".join([*lines, "", *details]).rstrip()
+
+
+def _figure(value: float, unit: str) -> str:
+    return f"{value:g} {unit}" if unit == "events" else f"{value:.3f} {unit}"

@@ -80,7 +80,8 @@ async def supersede(stage: Stage, fleet: Reconciler, rounds: Rounds) -> list[Mea
 
 async def kill(stage: Stage, fleet: Reconciler, plain: PlainPodman, rounds: Rounds) -> list[Measure]:
     """From SIGKILL of the main process to the first instruction of the next one, after a run that counts as settled."""
-    ours, theirs = [], []
+    ours: list[float] = []
+    theirs: list[float] = []
     workloads = [f"kill-{turn}" for turn in range(rounds.kill)]
     plain_names = [f"plain-kill-{turn}" for turn in range(rounds.kill)]
     await fleet.apply([stage.manifest(*workloads)], wait=Wait.RUNNING, timeout=TIMEOUT)
