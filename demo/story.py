@@ -108,19 +108,23 @@ class Story:
         """What, why, how often, and when it is tried next."""
         tell = self.narrator
         tell.step("Status tells what, why, and when it is tried next")
-        tell.show(self.stage.run("get", "workloads"))
-        status = self._status()
-        error = status.last_error
-        tell.check(
+        tell.wait(
             "Pending(PullBackoff), RegistryUnreachable, an attempt, and a next try",
-            f"{_state(status)}, {error.kind if error else 'no error'}, "
-            f"attempt {status.attempt}, next try {status.next_attempt_at}",
-            holds=(status.state, status.substate) == (State.PENDING, Substate.PULL_BACKOFF)
-            and error is not None
-            and error.kind is FaultKind.REGISTRY_UNREACHABLE
-            and status.attempt >= 1
-            and status.next_attempt_at is not None,
+            self._status,
+            until=lambda now: (
+                (now.state, now.substate) == (State.PENDING, Substate.PULL_BACKOFF)
+                and _fault(now) is FaultKind.REGISTRY_UNREACHABLE
+                and now.attempt >= 1
+                and now.next_attempt_at is not None  # None while a try is under way
+            ),
+            describe=lambda now: (
+                f"{_state(now)}, {_fault(now)}, attempt {now.attempt}, next try at {now.next_attempt_at:%H:%M:%S} UTC"
+                if now.next_attempt_at
+                else f"{_state(now)}, {_fault(now)}, attempt {now.attempt} under way"
+            ),
+            within_seconds=20,
         )
+        tell.show(self.stage.run("get", "workloads"))
 
     def registry_comes_back(self) -> None:
         """Nobody has to do anything."""
@@ -143,11 +147,10 @@ class Story:
         status = self._status()
         tell.check(
             "generation 2 in Pending(PullBackoff), ImageNotFound, while generation 1 is live",
-            f"generation {status.generation} in {_state(status)}, {status.last_error.kind if status.last_error else 'no error'}, "
+            f"generation {status.generation} in {_state(status)}, {_fault(status)}, "
             f"while generation {status.live.generation if status.live else 'none'} is live",
             holds=(status.generation, status.state, status.substate) == (2, State.PENDING, Substate.PULL_BACKOFF)
-            and status.last_error is not None
-            and status.last_error.kind is FaultKind.IMAGE_NOT_FOUND
+            and _fault(status) is FaultKind.IMAGE_NOT_FOUND
             and status.live is not None
             and status.live.generation == 1,
         )
@@ -243,6 +246,10 @@ class Story:
 
 def _state(status: WorkloadStatus) -> str:
     return f"{status.state}({status.substate})"
+
+
+def _fault(status: WorkloadStatus) -> FaultKind | None:
+    return status.last_error.kind if status.last_error else None
 
 
 def main() -> int:

@@ -5,7 +5,7 @@
 #
 #   deploy/install-host.sh python     what a virtual environment needs
 #   deploy/install-host.sh runtime    + what runs containers
-#   deploy/install-host.sh test       + what the demo and the tests use: a registry, a static busybox, a browser
+#   deploy/install-host.sh test       + what the demo and the tests use: a registry, a static busybox, openssl
 #
 # On Debian and Ubuntu by apt, as root or with sudo. Elsewhere it says what to install, and fails.
 set -euo pipefail
@@ -54,6 +54,7 @@ fi
 if [ "$group" = test ]; then
     need docker-registry has docker-registry
     need busybox-static has_static_busybox
+    need openssl has openssl
 fi
 
 [ ${#missing[@]} -gt 0 ] || exit 0
