@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starting a stack whose supervisor outlives its starter, and waiting until all of it works."""
+"""Starting a stack whose supervisor outlives its starter."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
-from perdure.runtime.connect import connect_to_stack
-from perdure.runtime.presence import last_heartbeats
 from perdure.runtime.problems import StackProblem
 from perdure.runtime.processes import PidFile, Process, start_detached
-from perdure.runtime.stack import CONTROL_PART, HOST_PART, Stack
+from perdure.runtime.stack import Stack
 from perdure.runtime.stack_record import StackRecord, run_folder
 from perdure.runtime.temporal_server import TemporalServer
-from perdure.wire import names
 
 READY_WITHIN: Final = timedelta(seconds=60)
 LOOK_EVERY_SECONDS: Final = 0.1
@@ -34,6 +31,7 @@ async def launch(stack: Stack, supervisor: Sequence[str]) -> StackRecord:
     """
     process = stack.supervisor
     if process is not None:
+        stack.refuse_other_options()
         return await _record_of(stack, process, 0)
     stack.check()
     log = stack.log("supervisor")
@@ -50,26 +48,6 @@ async def launch(stack: Stack, supervisor: Sequence[str]) -> StackRecord:
         return await _record_of(stack, process, begins_at)
     finally:
         own_file.remove()
-
-
-async def until_ready(stack: Stack, record: StackRecord) -> None:
-    """Wait until both workers are heard of.
-
-    Raises:
-        StackProblem: one is not; the stack goes on trying.
-        Unreachable: the server is gone again.
-    """
-    client = await connect_to_stack(record, names.worker_identity("cli", "up", os.getpid()))
-    for part, queue in ((CONTROL_PART, names.CONTROL_QUEUE), (HOST_PART, names.host_queue(record.host))):
-        for _ in range(round(READY_WITHIN.total_seconds() / LOOK_EVERY_SECONDS)):
-            if (await last_heartbeats(client, queue)).alive:
-                break
-            await asyncio.sleep(LOOK_EVERY_SECONDS)
-        else:
-            limit = f"{READY_WITHIN.total_seconds():g} s"
-            raise StackProblem(
-                f"the {part} worker is not ready after {limit}; the stack goes on trying", f"See {stack.log(part)}."
-            )
 
 
 async def _record_of(stack: Stack, process: Process, begins_at: int) -> StackRecord:

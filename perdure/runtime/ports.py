@@ -10,6 +10,7 @@ from typing import Final
 from perdure.runtime.problems import StackProblem
 
 LOOPBACK: Final = "127.0.0.1"
+HIGHEST: Final = 65535
 
 
 def claim(port: int, *, what: str, option: str) -> int:
@@ -23,6 +24,8 @@ def claim(port: int, *, what: str, option: str) -> int:
     Raises:
         StackProblem: another program listens there, or we may not.
     """
+    if port > HIGHEST:
+        raise StackProblem(f"there is no port {port} for {what}: the highest is {HIGHEST}", f"Choose one by {option}.")
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -40,10 +43,3 @@ def claim(port: int, *, what: str, option: str) -> int:
             ) from None
         free: int = probe.getsockname()[1]
         return free
-
-
-def accepts(port: int) -> bool:
-    """Whether a server listens on the port."""
-    with socket.socket() as probe:
-        probe.settimeout(1)
-        return probe.connect_ex((LOOPBACK, port)) == 0

@@ -33,6 +33,7 @@ def up(
     host: Annotated[
         str | None, typer.Option(metavar="NAME", help="The name of this host; the machine's own name if not given.")
     ] = None,
+    is_supervisor: Annotated[bool, typer.Option("--supervisor", hidden=True)] = False,
 ) -> None:
     """Run a stack on this machine: a durable Temporal server with its Web UI, and the workers.
 
@@ -45,7 +46,7 @@ def up(
 
     options: dict[str, Any] = {"temporal_port": temporal_port, "ui_port": ui_port, "host": host}
     settings = Settings.load(**{name: value for name, value in options.items() if value is not None})
-    asyncio.run(_detached(settings) if detach else _foreground(settings))
+    asyncio.run(_detached(settings) if detach else _foreground(settings, tells=not is_supervisor))
 
 
 def down(
@@ -62,12 +63,11 @@ def down(
     asyncio.run(_down(Settings.load(), purge=purge))
 
 
-async def _foreground(settings: Settings) -> None:
-    """Supervise the stack until a signal asks to stop it."""
+async def _foreground(settings: Settings, *, tells: bool) -> None:
+    """Supervise the stack until a signal asks to stop it, and tell when it is ready where somebody listens."""
     import asyncio
 
     from perdure.runtime import logs
-    from perdure.runtime.launch import until_ready
     from perdure.runtime.stack import AlreadyUp, Stack
 
     logs.configure(settings)
@@ -84,9 +84,12 @@ async def _foreground(settings: Settings) -> None:
         asyncio.get_running_loop().add_signal_handler(number, ask, number)
     try:
         async with stack.running() as record:
-            await until_ready(stack, record)
-            _show(stack, record)
-            console.note("ready; stop it by Ctrl-C, or from elsewhere by `perdure down`")
+            if tells:
+                from perdure.runtime.readiness import until_ready
+
+                await until_ready(stack, record)
+                _show(stack, record)
+                console.note("ready; stop it by Ctrl-C, or from elsewhere by `perdure down`")
             await asyncio.Event().wait()
     except AlreadyUp:
         if (other := stack.record) is None:
@@ -103,11 +106,12 @@ async def _foreground(settings: Settings) -> None:
 async def _detached(settings: Settings) -> None:
     """Start a supervisor that outlives us, and wait until all works."""
     from perdure.runtime.entry_points import command_of
-    from perdure.runtime.launch import launch, until_ready
+    from perdure.runtime.launch import launch
+    from perdure.runtime.readiness import until_ready
     from perdure.runtime.stack import Stack
 
     stack = Stack(settings)
-    record = await launch(stack, [*command_of("perdure", "client.cli.app"), "up"])
+    record = await launch(stack, [*command_of("perdure", "client.cli.app"), "up", "--supervisor"])
     await until_ready(stack, record)
     _show(stack, record)
 
