@@ -17,7 +17,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,8 +26,10 @@ from client.applying import Progress
 from perdure.model.manifest import Manifest
 from perdure.model.states import State, Substate
 from perdure.runtime.problems import Problem
+from perdure.wire import names
 from tests.chaos.journal import SCRIPT, Journal, live_containers
 from tests.support.images import Images
+from tests.support.nursery import Nursery
 from tests.support.podman import IsolatedPodman
 from tests.support.ports import free_port
 from tests.support.temporal import TemporalServer
@@ -36,12 +38,16 @@ from tests.support.workers import WorkerProcess
 from tests.support.workloads import manifest, reconciler
 
 HOST: Final = "edge-1"
-CALM_SECONDS: Final = (0.05, 1.5)
+CALM_SECONDS: Final = (0.05, 2.5)
 """Between two kills."""
+HASTE_SHARE: Final = 0.25
+"""This share of the kills does not wait until the workers serve again: it may hit them, or others, while they start."""
 DOWN_SECONDS: Final = (0.0, 1.0)
 """How long a part stays down."""
 APPLY_SECONDS: Final = (0.1, 1.0)
 LOOK_SECONDS: Final = 0.05
+LIST_SECONDS: Final = 0.5
+"""A list of statuses costs the server, which must not be starved by the test."""
 BAD_SHARE: Final = 0.2
 """Of the wishes this share names an image that cannot be pulled, until the next wish supersedes it."""
 CONTAINER_SHARE: Final = 0.25
@@ -67,7 +73,7 @@ class Report:
 
     def as_json(self) -> dict[str, Any]:
         """For printing."""
-        return {**asdict(self), "kills": dict(self.kills), "all_kills": self.kills.total(), "passed": self.passed}
+        return {**vars(self), "all_kills": self.kills.total(), "passed": self.passed}
 
     @property
     def passed(self) -> bool:
@@ -96,8 +102,11 @@ class Storm:
         self._podman = IsolatedPodman()
         self._temporal = TemporalServer()
         address, state = self._temporal.address, self._home / "state"
-        self._control = WorkerProcess("--control", temporal=address, home=state)
-        self._host = WorkerProcess("--host", HOST, temporal=address, home=state, podman=self._podman.url)
+        self._nursery = Nursery()
+        self._control = WorkerProcess("--control", temporal=address, home=state, nursery=self._nursery)
+        self._host = WorkerProcess(
+            "--host", HOST, temporal=address, home=state, podman=self._podman.url, nursery=self._nursery
+        )
         self._dead_registry = f"localhost:{free_port()}"
         self._image = ""
 
@@ -105,10 +114,13 @@ class Storm:
         """Set up, rage, wait for calm, check, and clean up."""
         started = time.monotonic()
         try:
-            await asyncio.to_thread(self._start)
-            client = reconciler(await self._temporal.connect("chaos"), self._temporal.address)
-            await self._rage(client)
-            await self._check_calm(client)
+            with self._nursery:
+                await asyncio.to_thread(self._start)
+                client = reconciler(await self._temporal.connect("chaos"), self._temporal.address)
+                await self._rage(client)
+                await self._check_calm(client)
+                if self.report.violations or self._journal.violations:
+                    await self._keep_histories()
         finally:
             self.report.starts = len(self._journal.starts)
             self.report.looks = self._journal.looks
@@ -122,13 +134,19 @@ class Storm:
     async def _rage(self, client: Reconciler) -> None:
         over = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._watch(client, over))
+            tasks.create_task(self._watch_containers(over))
+            tasks.create_task(self._watch_statuses(client, over))
             appliers = [tasks.create_task(self._apply_until(client, name, over)) for name in self._names]
             for _ in range(self._kills):
+                if self._random.random() >= HASTE_SHARE:
+                    await eventually_async(self._all_serve, within=60, what="the workers serve again")
                 await asyncio.sleep(self._random.uniform(*CALM_SECONDS))
                 await self._kill_one()
             over.set()
             await asyncio.gather(*appliers)
+
+    async def _all_serve(self) -> bool:
+        return self._host.is_ready() and self._control.is_ready()
 
     async def _kill_one(self) -> None:
         parts: dict[str, tuple[Callable[[], None], Callable[[], None]]] = {
@@ -179,16 +197,20 @@ class Storm:
         }
         return manifest({name: workload}, host=HOST, name="chaos")
 
-    async def _watch(self, client: Reconciler, over: asyncio.Event) -> None:
+    async def _watch_containers(self, over: asyncio.Event) -> None:
         while not over.is_set():
             await asyncio.to_thread(self._journal.look)
-            with suppress(Problem):
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _watch_statuses(self, client: Reconciler, over: asyncio.Event) -> None:
+        while not over.is_set():
+            with suppress(Problem, TimeoutError):
                 for status in await asyncio.wait_for(client.list(), timeout=5):
                     before = self._generations[status.name]
                     if status.generation < before:
                         self._break(f"the generation went backwards: {status.name} {before} -> {status.generation}")
                     self._generations[status.name] = max(before, status.generation)
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(LIST_SECONDS)
 
     # ---- the calm after it ----
 
@@ -215,6 +237,13 @@ class Storm:
             seen = (status.state, status.substate, status.generation, status.live and status.live.generation)
             assert seen == (State.RUNNING, Substate.OK, wish, wish), f"{name} is {seen}, wanted is generation {wish}"
         return True
+
+    async def _keep_histories(self) -> None:
+        """Write what Temporal remembers beside the logs: without it nobody could tell why a promise was broken."""
+        client = await self._temporal.connect("chaos")
+        for name in self._names:
+            history = await client.get_workflow_handle(names.workload_id(HOST, name)).fetch_history()
+            (self._home / "state" / f"{name}.json").write_text(history.to_json())
 
     def _break(self, what: str) -> None:
         self.report.violations.append(what)

@@ -7,10 +7,10 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Self
 
+from tests.support.nursery import Fledgling, Nursery
 from tests.support.waiting import eventually
 
 PROGRAM: Final = Path(__file__).parents[2] / "worker.py"
@@ -24,7 +24,7 @@ class WorkerProcess:
         temporal: the address of the server.
         home: the folder of its state; several workers may share one.
         podman: the URL of the Podman socket, where it serves a host.
-        variables: more environment variables.
+        nursery: where to fork it from, instead of starting an interpreter.
     """
 
     def __init__(
@@ -33,9 +33,10 @@ class WorkerProcess:
         temporal: str,
         home: Path,
         podman: str = "",
-        variables: Mapping[str, str] | None = None,
+        nursery: Nursery | None = None,
     ) -> None:
-        self._command = [sys.executable, str(PROGRAM), *roles]
+        self._roles = roles
+        self._nursery = nursery
         # Nothing that was set for the tests themselves may reach the worker.
         inherited = {key: value for key, value in os.environ.items() if not key.startswith(("PERDURE_", "TEMPORAL_"))}
         self._environment = inherited | {
@@ -43,11 +44,10 @@ class WorkerProcess:
             "PERDURE_PODMAN": podman,
             "PERDURE_LOG_FORMAT": "json",
             "TEMPORAL_ADDRESS": temporal,
-            **(variables or {}),
         }
         self._home = home
         self.log = home / f"worker-{'-'.join(role.strip('-') for role in roles)}.log"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | Fledgling | None = None
         self._started_at = 0
 
     def __enter__(self) -> Self:
@@ -62,25 +62,43 @@ class WorkerProcess:
         """The process, or None where it was not started."""
         return self._process.pid if self._process else None
 
+    @property
+    def is_running(self) -> bool:
+        """Whether its process is there."""
+        match self._process:
+            case None:
+                return False
+            case Fledgling():
+                return self._process.is_running
+            case _:
+                return self._process.poll() is None
+
     def launch(self) -> None:
         """Start it and do not wait."""
         self.kill()
         self._home.mkdir(parents=True, exist_ok=True)
+        self.log.touch()
+        self._started_at = self.log.stat().st_size
+        if self._nursery:
+            self._process = self._nursery.start(
+                self._roles, environment=self._environment, folder=self._home, log=self.log
+            )
+            return
+        command = [sys.executable, str(PROGRAM), *self._roles]
         with self.log.open("ab") as log:
-            self._started_at = log.tell()
             self._process = subprocess.Popen(
-                self._command, env=self._environment, cwd=self._home, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                command, env=self._environment, cwd=self._home, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
 
     def start(self) -> None:
         """Start it and wait until it serves."""
         self.launch()
-        eventually(self._is_ready, within=30, what=f"the worker is ready, see {self.log}")
+        eventually(self.is_ready, within=30, what=f"the worker is ready, see {self.log}")
 
     def stop(self, within: float = 30) -> int:
         """Ask it to end, as a service manager does, and return its exit code."""
-        if self._process is None:
-            raise AssertionError("the worker was not started")
+        if not isinstance(self._process, subprocess.Popen):
+            raise TypeError("only a worker that was started as a program has an exit code")
         self._process.terminate()
         code = self._process.wait(within)
         self._process = None
@@ -104,8 +122,9 @@ class WorkerProcess:
             log.seek(self._started_at)
             return [_parsed(line) for line in log.read().decode(errors="replace").splitlines()]
 
-    def _is_ready(self) -> bool:
-        if self._process is None or self._process.poll() is not None:
+    def is_ready(self) -> bool:
+        """Whether it serves since its last start. Raises RuntimeError where it has ended by itself."""
+        if not self.is_running:
             raise RuntimeError(f"the worker ended: {self.log.read_text(errors='replace')[-2000:]}")
         return b"worker is ready" in self.log.read_bytes()[self._started_at :]
 
