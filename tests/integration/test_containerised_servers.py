@@ -16,7 +16,7 @@ def test_what_is_pushed_to_the_registry_can_be_pulled(
 ) -> None:
     """Push, forget, pull, and get the same image back."""
     destination = f"{registry_in_container}/team/app:1"
-    image = images.obedient()
+    image = images.obedient("containerised")
     digest = images.push(image, destination)
     images.forget(image)
     podman.cli("pull", "--quiet", destination)

@@ -47,7 +47,7 @@ async def test_a_workload_lives_and_goes(
 ) -> None:
     """Pulled from the registry, started, seen running, and gone without a trace after its removal."""
     reference = f"{registry_in_container}/team/web:1"
-    local = images.obedient()
+    local = images.obedient("slice")
     images.push(local, reference)
     images.forget(local)
 

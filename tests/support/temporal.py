@@ -9,12 +9,14 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from pathlib import Path
 from typing import Final, Self
 
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
 from temporalio.client import Client
+from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig
 from temporalio.testing import WorkflowEnvironment
 
 from perdure.wire import names
@@ -99,7 +101,9 @@ class TemporalServer:
 
     async def connect(self, identity: str = "test") -> Client:
         """A client that speaks as Perdure's own ones do."""
-        return await Client.connect(self.address, data_converter=data_converter(), identity=identity)
+        return await Client.connect(
+            self.address, data_converter=data_converter(), identity=identity, runtime=quiet_runtime()
+        )
 
     def _command(self) -> list[str]:
         command = [
@@ -117,6 +121,12 @@ class TemporalServer:
             raise RuntimeError(f"the Temporal server ended: {self._log.read_text()[-1000:]}")
         health = [str(binary("temporal")), "operator", "cluster", "health", "--address", self.address]
         return subprocess.run(health, capture_output=True, check=False).returncode == 0
+
+
+@cache
+def quiet_runtime() -> Runtime:
+    """A runtime that does not write a line to stdout for each retry while a server is down on purpose."""
+    return Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(filter="ERROR")))
 
 
 def arguments(database: Path, dynamic_config: tuple[str, ...] = DYNAMIC_CONFIG) -> list[str]:
