@@ -27,6 +27,7 @@ from perdure.model.workload import (
 )
 
 CPU_PERIOD_US: Final = 100_000
+SECRETS_FOLDER: Final = "/run/secrets"
 _RELABEL: Final = {"shared": "z", "private": "Z"}
 _MODES: Final = ("host", "none")
 
@@ -57,10 +58,17 @@ def create_spec(
         "restart_policy": "no",
         "stop_signal": _signal_number(spec.stop.signal, name),
         "stop_timeout": max(0, round(spec.stop.timeout.total_seconds())),
-        "mounts": [*_mounts(spec), *(_file_mount(source, target) for source, target in files)],
+        "mounts": [
+            *_mounts(spec),
+            *_room_for_secrets(spec),
+            *(_file_mount(source, target) for source, target in files),
+        ],
         "volumes": [_volume(mount) for mount in spec.mounts if isinstance(mount, VolumeMount)],
         "secrets": [
-            {"Source": secret.name, "Target": secret.target or secret.name} for secret in spec.secrets if not secret.env
+            # Without a mode nobody but root could read it, unlike on Podman's command line.
+            {"Source": secret.name, "Target": secret.target or secret.name, "Mode": 0o444}
+            for secret in spec.secrets
+            if not secret.env
         ],
         "secret_env": {secret.env: secret.name for secret in spec.secrets if secret.env},
         "portmappings": [
@@ -115,6 +123,16 @@ def _mounts(spec: ContainerSpec) -> list[dict[str, Any]]:
                     options.append(f"mode={mount.mode:04o}")
                 found.append({"type": "tmpfs", "source": "tmpfs", "destination": mount.target, "options": options})
     return found
+
+
+def _room_for_secrets(spec: ContainerSpec) -> list[dict[str, Any]]:
+    """Podman 4.3 cannot put a secret into a read-only container unless something is mounted where secrets go."""
+    wanted = any(not secret.env and not secret.target.startswith("/") for secret in spec.secrets)
+    taken = any(mount.target.rstrip("/") == SECRETS_FOLDER for mount in spec.mounts)
+    if not spec.read_only or not wanted or taken:
+        return []
+    options = ["size=1m", "mode=0755"]
+    return [{"type": "tmpfs", "source": "tmpfs", "destination": SECRETS_FOLDER, "options": options}]
 
 
 def _file_mount(source: str, target: str) -> dict[str, Any]:
