@@ -21,19 +21,23 @@ class Exit(IntEnum):
     """What an exit code says."""
 
     DONE = 0
+    """Done."""
     REFUSED = 1
     """Refused, or failed for good."""
     USAGE = 2
     """Wrong use, or an invalid manifest; nothing was sent."""
     NOT_FOUND = 3
+    """There is no such workload, or it was removed meanwhile."""
     CONFLICT = 4
     """Conflict, stale, or superseded by something newer."""
     UNREACHABLE = 5
     """Temporal cannot be reached, or nobody does the work."""
     TIMED_OUT = 6
+    """Timed out waiting; it goes on."""
     RETRYING = 7
     """Accepted; the first attempt failed, and it is tried again."""
     INTERRUPTED = 130
+    """Interrupted by Ctrl-C."""
 
 
 WORST_FIRST: Final = (

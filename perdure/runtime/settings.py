@@ -105,6 +105,7 @@ class Settings(BaseSettings):
     log_format: Literal["auto", "console", "json"] = "auto"
     """``auto`` is for people on a terminal and JSON elsewhere."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least important records that are shown."""
 
     @classmethod
     def settings_customise_sources(

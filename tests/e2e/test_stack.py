@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The embedded stack: started, killed in parts and as a whole, adopted, several side by side, and removed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from tests.e2e.command import ROOT, Perdure
+from tests.support.podman import IsolatedPodman
+from tests.support.ports import free_port
+from tests.support.waiting import eventually
+
+NewHome = Callable[[], Perdure]
+
+
+def up(perdure: Perdure, host: str = "edge-1") -> None:
+    perdure("up", "--detach", "--temporal-port", "0", "--host", host)
+
+
+def kill(perdure: Perdure, *parts: str) -> None:
+    """Kill parts as a power cut would."""
+    processes = [process for part in parts if (process := perdure.process(part)) is not None]
+    assert len(processes) == len(parts)
+    for process in processes:
+        process.send(signal.SIGKILL)
+
+
+def pids(perdure: Perdure) -> dict[str, int | None]:
+    """The processes of the stack."""
+    parts = ("supervisor", "temporal", "control", "host")
+    return {part: process.pid if (process := perdure.process(part)) else None for part in parts}
+
+
+def is_new(perdure: Perdure, part: str, before: int | None) -> bool:
+    """Whether another process has taken the place of a part."""
+    process = perdure.process(part)
+    return process is not None and process.pid != before
+
+
+def test_up_can_be_repeated_and_down_stops_all(new_home: NewHome) -> None:
+    """The second up changes nothing; after down nothing runs, and a second down says so."""
+    perdure = new_home()
+    up(perdure)
+    first = pids(perdure)
+    assert None not in first.values()
+    up(perdure)
+    assert pids(perdure) == first
+    assert perdure("down").out == "stopped: temporal, control, host\n"
+    assert set(pids(perdure).values()) == {None}
+    assert perdure("down").out == f"nothing was running in {perdure.home}\n"
+    perdure("get", "workloads", code=5)
+
+
+def test_the_web_ui_answers_at_the_address_that_is_shown(new_home: NewHome) -> None:
+    perdure = new_home()
+    port = free_port()
+    out = perdure("up", "-d", "--temporal-port", "0", "--ui-port", str(port), "--host", "edge-1").out
+    assert f"Web UI    http://127.0.0.1:{port}\n" in out
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/") as answer:
+        assert answer.status == 200
+
+
+def test_an_accepted_apply_survives_the_death_of_everything(new_home: NewHome, image: str) -> None:
+    """Workers away, the apply accepted, then all is killed at once: the next up brings the workload to life."""
+    perdure = new_home()
+    up(perdure)
+    kill(perdure, "supervisor")
+    kill(perdure, "control", "host")
+    file = perdure.manifest({f"web-{number}": {"image": image} for number in range(5)})
+    done = perdure("apply", "-f", file, "--wait", "none")
+    assert [line.split()[1] for line in done.out.splitlines()[1:]] == ["accepted"] * 5
+    kill(perdure, "temporal")
+    assert set(pids(perdure).values()) == {None}
+    up(perdure)
+    for number in range(5):
+        perdure("wait", f"web-{number}", "--timeout", "60s")
+
+
+def test_without_a_control_worker_an_apply_is_accepted_and_says_so(new_home: NewHome, image: str) -> None:
+    """Code 5 in ten seconds and a few; what was accepted is shown and takes effect later."""
+    perdure = new_home()
+    up(perdure)
+    kill(perdure, "supervisor")
+    control = perdure.process("control")
+    assert control is not None
+    control.send(signal.SIGTERM)
+    eventually(lambda: perdure.process("control") is None, within=30)
+    begun = time.monotonic()
+    done = perdure("apply", "-f", perdure.manifest({"web": {"image": image}}), code=5)
+    assert time.monotonic() - begun < 30
+    assert "noControlWorker" in done.out
+    assert "no control worker, last seen" in done.out
+    assert perdure.status("edge-1/web")["state"] == "Pending"
+    assert "no control worker" in perdure("wait", "edge-1/web", code=5).err
+    up(perdure)
+    perdure("wait", "web")
+
+
+def test_a_dead_part_is_started_again(new_home: NewHome, image: str) -> None:
+    """Whichever it is; the container lives through all of it."""
+    perdure = new_home()
+    up(perdure)
+    perdure("apply", "-f", perdure.manifest({"web": {"image": image}}))
+    container = perdure.status("web")["live"]["containerId"]
+    for part in ("temporal", "control", "host"):
+        before = pids(perdure)
+        kill(perdure, part)
+        eventually(partial(is_new, perdure, part, before[part]), within=60)
+    eventually(lambda: perdure("get", "workloads", code=None).code == 0, within=60)
+    status = perdure.status("web")
+    assert (status["state"], status["live"]["containerId"]) == ("Running", container)
+
+
+def test_a_new_supervisor_adopts_what_runs(new_home: NewHome) -> None:
+    """Its death ends nothing, and the next up replaces only it."""
+    perdure = new_home()
+    up(perdure)
+    before = pids(perdure)
+    kill(perdure, "supervisor")
+    up(perdure)
+    after = pids(perdure)
+    assert after["supervisor"] not in (None, before["supervisor"])
+    assert {**after, "supervisor": None} == {**before, "supervisor": None}
+
+
+def test_down_works_without_a_supervisor(new_home: NewHome) -> None:
+    perdure = new_home()
+    up(perdure)
+    kill(perdure, "supervisor")
+    assert perdure("down").out == "stopped: temporal, control, host\n"
+    assert set(pids(perdure).values()) == {None}
+
+
+def test_two_stacks_run_side_by_side(new_home: NewHome, image: str, clean_podman: IsolatedPodman) -> None:
+    """Each has its own workloads, and the end of one is none of the other's business."""
+    one, other = new_home(), new_home()
+    up(one, "edge-1")
+    up(other, "edge-2")
+    one("apply", "-f", one.manifest({"web": {"image": image}}, host="edge-1"))
+    other("apply", "-f", other.manifest({"web": {"image": image}}, host="edge-2"))
+    assert one("get", "workloads", "-o", "name").out == "edge-1/web\n"
+    assert other("get", "workloads", "-o", "name").out == "edge-2/web\n"
+    one("down")
+    assert other.status("web")["state"] == "Running"
+    assert len([shown for shown in clean_podman.containers() if shown["State"] == "running"]) == 2
+
+
+def test_containers_outlive_the_stack_and_purge_removes_them(
+    new_home: NewHome, image: str, clean_podman: IsolatedPodman
+) -> None:
+    """Down leaves them alone; with --purge they go, with the state, but nobody else's does."""
+    perdure = new_home()
+    up(perdure)
+    perdure("apply", "-f", perdure.manifest({"web": {"image": image}}))
+    foreign = clean_podman.run(image)
+    mine = perdure.status("web")["live"]["containerId"]
+    perdure("down")
+    assert clean_podman.is_alive(mine)
+    assert perdure("down", "--purge").out.endswith(f"removed: 1 containers, and all state in {perdure.home}\n")
+    assert clean_podman.inspect(mine) is None
+    assert clean_podman.is_alive(foreign)
+    assert not perdure.home.exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "what"), [("--temporal-port", "Temporal"), ("--ui-port", "the Web UI")], ids=["temporal", "ui"]
+)
+@pytest.mark.parametrize("mode", ["--detach", ""])
+def test_a_taken_port_is_named_with_its_option(new_home: NewHome, option: str, what: str, mode: str) -> None:
+    """Detached or not, and nothing is left running."""
+    perdure = new_home()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        options = ["--temporal-port", "0"] if option == "--ui-port" else []
+        done = perdure("up", *filter(None, [mode]), *options, option, str(port), code=1)
+    assert (
+        done.err.splitlines()[0]
+        == f"error: port {port} for {what} is taken: another program listens on 127.0.0.1:{port}"
+    )
+    assert option in done.err.splitlines()[1]
+    assert set(pids(perdure).values()) == {None}
+
+
+def test_without_a_temporal_program_up_says_what_to_install(new_home: NewHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither on PATH nor beside our Python."""
+    perdure = new_home()
+    perdure.environment["PATH"] = "/usr/bin:/bin"
+    monkeypatch.setattr("tests.e2e.command.PROGRAM", _program_elsewhere())
+    done = perdure("up", "--detach", "--temporal-port", "0", code=1)
+    assert done.err.startswith("error: the program `temporal` is not installed\nhint: Install it")
+
+
+def _program_elsewhere() -> tuple[str, ...]:
+    """The program, led to believe that it is installed where nothing else is."""
+    lie = "sys.executable = '/nowhere/python'"
+    code = f"import sys; sys.path.append({str(ROOT)!r}); {lie}; from client.cli.app import main; main()"
+    return (sys.executable, "-P", "-c", code)
+
+
+def test_a_home_that_cannot_be_made_is_named(new_home: NewHome) -> None:
+    perdure = new_home()
+    file = perdure.folder / "file"
+    file.write_text("")
+    perdure.environment["PERDURE_HOME"] = str(file / "home")
+    done = perdure("up", "--detach", "--temporal-port", "0", code=1)
+    assert done.err.startswith(f"error: the home {file}/home cannot be made: Not a directory\nhint: ")
+    perdure.environment["PERDURE_HOME"] = str(perdure.home)
+
+
+def test_the_foreground_stops_all_at_ctrl_c(new_home: NewHome) -> None:
+    perdure = new_home()
+    running = perdure.start("up", "--temporal-port", "0", "--host", "edge-1")
+    assert running.stdout is not None
+    shown = "".join(running.stdout.readline() for _ in range(4))
+    assert shown.startswith("Temporal  127.0.0.1:")
+    assert None not in pids(perdure).values()
+    running.send_signal(signal.SIGINT)
+    running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert set(pids(perdure).values()) == {None}
+
+
+def test_a_stack_keeps_its_own_settings_where_temporals_say_otherwise(new_home: NewHome, image: str) -> None:
+    """TEMPORAL_ADDRESS of another server must not lead the workers astray."""
+    perdure = new_home()
+    perdure.environment["TEMPORAL_ADDRESS"] = "127.0.0.1:1"
+    up(perdure)
+    del perdure.environment["TEMPORAL_ADDRESS"]
+    perdure("apply", "-f", perdure.manifest({"web": {"image": image}}))
+
+
+def test_the_state_is_kept_over_a_restart(new_home: NewHome, image: str) -> None:
+    """The same container, the same generation, the same history."""
+    perdure = new_home()
+    up(perdure)
+    perdure("apply", "-f", perdure.manifest({"web": {"image": image}}))
+    before = perdure.status("web")
+    perdure("down")
+    up(perdure)
+    after = perdure.status("web")
+    assert json.dumps(after["live"]) == json.dumps(before["live"])
+    assert after["history"][: len(before["history"])] == before["history"]
