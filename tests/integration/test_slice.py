@@ -14,8 +14,8 @@ from client.api import Reconciler, Wait
 from client.errors import NotFound
 from client.waiting import Condition
 from perdure.model.faults import FaultKind
+from perdure.model.messages import Outcome
 from perdure.model.states import State, Substate
-from perdure.wire.contract import Outcome
 from perdure.wire.converter import data_converter
 from tests.support.images import Images
 from tests.support.podman import IsolatedPodman
