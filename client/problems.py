@@ -1,9 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with the files that a user gave, and where."""
+"""What is wrong with the files that a user gave, and where.
+
+Messages quote what stands in the files, which may be anything: what a terminal would obey is escaped here, once and for all.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+_LONGEST_TEXT = 600
+
+
+def _showable(text: str) -> str:
+    """The text on one line, without what a terminal would obey, and not without end."""
+    if not text.isprintable():
+        text = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 3] + "..."
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -17,6 +29,10 @@ class Problem:
     """Counted from 1, in characters."""
     message: str
     hint: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("file", "message", "hint"):
+            object.__setattr__(self, name, _showable(getattr(self, name)))
 
     @property
     def place(self) -> str:

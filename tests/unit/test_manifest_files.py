@@ -451,6 +451,18 @@ def test_bytes_that_are_not_utf8_are_refused_at_their_place() -> None:
     assert problems("a: 1".encode("utf-16")) == ["1:1: the file is not UTF-8 but UTF-16 | save it as UTF-8"]
 
 
+def test_nothing_of_a_file_reaches_the_terminal_that_it_would_obey() -> None:
+    r"""``\e[2J`` would clear the screen."""
+    (problem,) = problems(HEAD + WEB.replace("web", '"\\e[2J\\nnot a place: "', 1))
+    assert problem.isprintable()
+    assert problem.startswith(r"4:3: workloads.\x1b[2J\nnot a place: : ")
+
+
+def test_a_message_has_an_end() -> None:
+    (problem,) = problems(HEAD + WEB.replace("web:", '"' + "x" * 100_000 + '":', 1))
+    assert len(problem) < 1300
+
+
 # ---- costs ----
 
 

@@ -24,7 +24,7 @@ KEYS = sorted({key for entry in json_schema()["$defs"].values() for key in entry
 
 
 def read(raw: bytes) -> list[LoadedManifest]:
-    """Read bytes as standard input. Of what is wrong, each must have a message, and a place that is in the file."""
+    """Read bytes as standard input. Each problem must have a message fit for a terminal, and a place that is in the file."""
     try:
         return load(["-"], stdin=io.BytesIO(raw))
     except ManifestError as error:
@@ -32,7 +32,7 @@ def read(raw: bytes) -> list[LoadedManifest]:
     lines = len(re.split(r"\r\n|[\r\n\x85\u2028\u2029]", raw.decode("utf-8", errors="replace")))
     assert problems
     assert all(problem.message and 0 <= problem.line <= lines for problem in problems)
-    assert "\n" not in "".join(map(str, problems))
+    assert all((problem.place + problem.message + problem.hint).isprintable() for problem in problems)
     return []
 
 
