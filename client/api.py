@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import timedelta
 from enum import StrEnum
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
@@ -31,7 +31,6 @@ from client.applying import Applying, ApplyResult
 from client.errors import Ambiguous, NotFound
 from client.listing import EVERYTHING, Filters
 from client.waiting import Condition, Waiting, look
-from perdure.model.manifest import Manifest
 from perdure.model.messages import RetryRequest
 from perdure.model.status import WorkloadStatus
 from perdure.runtime.connect import Target, connect, find_target
@@ -39,6 +38,9 @@ from perdure.runtime.presence import Presence, last_heartbeats
 from perdure.runtime.problems import Unreachable
 from perdure.runtime.settings import Settings
 from perdure.wire import names
+
+if TYPE_CHECKING:
+    from perdure.model.manifest import Manifest
 
 T = TypeVar("T")
 

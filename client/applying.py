@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from temporalio.client import Client, WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
@@ -23,10 +23,12 @@ from temporalio.service import RPCError, RPCStatusCode
 from client.errors import Duplicate, Incompatible, TooLarge
 from client.presence import Attendance
 from client.statuses import unaccepted
-from perdure.model.manifest import Manifest, Target
 from perdure.model.messages import ApplyRequest, AttemptOutcome, Outcome
 from perdure.model.states import State, Substate
 from perdure.wire import names
+
+if TYPE_CHECKING:
+    from perdure.model.manifest import Manifest, Target
 
 SENDS_AT_ONCE: Final = 16
 """More gain nothing on a small server (measured), and a few hundred would crowd out everybody else."""
