@@ -48,6 +48,12 @@ format: $(INSTALLED) ## Format, and mend what can be mended by itself
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+.PHONY: docs
+docs: $(INSTALLED) ## Write the reference pages and the JSON Schema anew, from the code
+	$(BIN)/python -m schema.generate
+	$(BIN)/python -m docs.reference.generate_cli
+	$(BIN)/python -c 'from perdure.model.catalogue import as_markdown; print(as_markdown(), end="")' >docs/reference/faults.md
+
 .PHONY: setup
 setup: host $(INSTALLED) ## Install what the other targets need, and stop there
 
