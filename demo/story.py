@@ -286,6 +286,8 @@ def main() -> int:
     try:
         story.play()
         narrator.end(story.last_words())
+    except KeyboardInterrupt:
+        narrator.fail("interrupted", "`make demo` begins anew; `make down` removes everything")
     except StepFailedError as error:
         narrator.fail(f"the story ends here: {error}", logs)
     except Problem as error:
