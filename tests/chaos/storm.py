@@ -38,13 +38,15 @@ from tests.support.workers import WorkerProcess
 from tests.support.workloads import manifest, reconciler
 
 HOST: Final = "edge-1"
-CALM_SECONDS: Final = (0.05, 2.5)
-"""Between two kills."""
-HASTE_SHARE: Final = 0.25
-"""This share of the kills does not wait until the workers serve again: it may hit them, or others, while they start."""
+CALM_SECONDS: Final = (0.05, 1.5)
+"""Between two kills, after what the next one waits for."""
+HASTE_SHARE: Final = 0.3
+"""This share of the kills waits for nothing: it may hit a part that has just been started, or more than one at once."""
+PATIENCE_SECONDS: Final = 10
+"""The others wait until a container was started since the last kill, at most so long: then there is work to be hit."""
 DOWN_SECONDS: Final = (0.0, 1.0)
 """How long a part stays down."""
-APPLY_SECONDS: Final = (0.1, 1.0)
+APPLY_SECONDS: Final = (0.1, 1.5)
 LOOK_SECONDS: Final = 0.05
 LIST_SECONDS: Final = 0.5
 """A list of statuses costs the server, which must not be starved by the test."""
@@ -139,14 +141,16 @@ class Storm:
             appliers = [tasks.create_task(self._apply_until(client, name, over)) for name in self._names]
             for _ in range(self._kills):
                 if self._random.random() >= HASTE_SHARE:
-                    await eventually_async(self._all_serve, within=60, what="the workers serve again")
+                    await self._see_a_start()
                 await asyncio.sleep(self._random.uniform(*CALM_SECONDS))
                 await self._kill_one()
             over.set()
             await asyncio.gather(*appliers)
 
-    async def _all_serve(self) -> bool:
-        return self._host.is_ready() and self._control.is_ready()
+    async def _see_a_start(self) -> None:
+        before, patience_ends = len(self._journal.starts), time.monotonic() + PATIENCE_SECONDS
+        while len(self._journal.starts) == before and time.monotonic() < patience_ends:
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def _kill_one(self) -> None:
         parts: dict[str, tuple[Callable[[], None], Callable[[], None]]] = {
