@@ -41,6 +41,10 @@ _HINTS_OF_SHAPE = {
     "a list": "write [ITEM, ...], or each item on a line that begins with -",
     "an object": "write KEY: VALUE on lines of their own, indented",
 }
+_HINTS_OF_WORKLOAD: dict[str | int, str] = {
+    "image": "write image: REGISTRY/REPOSITORY:TAG here or in defaults",
+    "host": "write host: NAME or hosts: [NAME, ...] here or in defaults",
+}
 _LIMITS = {"greater_than_equal": "at least {ge}", "less_than_equal": "at most {le}"}
 
 
@@ -54,7 +58,8 @@ def _problem(file: str, document: Node, details: ErrorDetails) -> Problem:
     node, found = _locate(document, way)
     match details["type"]:
         case "missing":
-            return _at(file, node, found, f"{way[-1]} is missing", f"write {way[-1]}: ... here")
+            hint = _HINTS_OF_WORKLOAD.get(way[-1]) if len(way) == 3 else None
+            return _at(file, node, found, f"{way[-1]} is missing", hint or f"write {way[-1]}: ... here")
         case "extra_forbidden":
             return _at(file, key_node(document, found), found[:-1], *_unknown_key(str(way[-1]), found[:-1]))
     place = key_node(document, found) if _KEY in details["loc"] else node

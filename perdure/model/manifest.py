@@ -8,16 +8,17 @@ as a whole, and objects are merged key by key.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 from pydantic.json_schema import GenerateJsonSchema
 
 from perdure.model.base import Model
-from perdure.model.names import Name
+from perdure.model.images import ImageReference
+from perdure.model.names import HostName, Name
 from perdure.model.rules import STRICT, Misfit, refusal, refuse_all, shown
 from perdure.model.values import Integer, format_duration
 from perdure.model.workload import WorkloadSpec
@@ -42,22 +43,20 @@ class Target:
     spec: WorkloadSpec
 
 
-def _is_complete(entry: WorkloadEntry) -> WorkloadEntry:
-    refuse_all("workload", _missing(entry))
-    size = len(entry.spec().model_dump_json())
-    if size > SPEC_LIMIT_BYTES:
-        raise refusal(
-            f"the workload is {size} bytes long, and {SPEC_LIMIT_BYTES} are the most",
-            "put what is long into the image, or on the host and mount it",
-        )
-    return entry
+class PlacedEntry(WorkloadEntry):
+    """A workload after ``defaults`` were merged into it: nothing that it needs is left out."""
 
+    image: ImageReference
+    host: HostName | None
+    """None only where there are several; see ``with_defaults``."""
 
-def _missing(entry: WorkloadEntry) -> Iterator[Misfit]:
-    if entry.image is None:
-        yield Misfit((), "image is missing", "write image: REGISTRY/REPOSITORY:TAG here or in defaults")
-    if not entry.on_hosts():
-        yield Misfit((), "host is missing", "write host: NAME or hosts: [NAME, ...] here or in defaults")
+    @model_validator(mode="after")
+    def _is_of_bearable_size(self) -> Self:
+        size = len(self.spec().model_dump_json())
+        if size > SPEC_LIMIT_BYTES:
+            message = f"the workload is {size} bytes long, and {SPEC_LIMIT_BYTES} are the most"
+            raise refusal(message, "put what is long into the image, or on the host and mount it")
+        return self
 
 
 class Manifest(Model):
@@ -73,7 +72,7 @@ class Manifest(Model):
     """The user's own number of this manifest; a lower one than already accepted is refused as stale."""
     defaults: WorkloadEntry = WorkloadEntry()
     """What is the same in many workloads; merged into each, whose own keys win."""
-    workloads: dict[Name, Annotated[WorkloadEntry, AfterValidator(_is_complete)]] = Field(min_length=1)
+    workloads: dict[Name, PlacedEntry] = Field(min_length=1)
     """The workloads by name. On one host a name stands for one workload, whichever manifest it is in."""
 
     @model_validator(mode="before")
@@ -83,8 +82,10 @@ class Manifest(Model):
             return document
         check_version(document.get("apiVersion"))
         defaults, workloads = document.get("defaults"), document.get("workloads")
-        if not isinstance(defaults, Mapping) or not isinstance(workloads, Mapping):
+        if not isinstance(workloads, Mapping):
             return document
+        if not isinstance(defaults, Mapping):
+            defaults = {}
         if (count := _size(defaults) * len(workloads)) > MERGED_LIMIT:
             message = f"defaults would put {count} values into the workloads, and {MERGED_LIMIT} are the most"
             refuse_all("manifest", [Misfit(("defaults",), message, "split the manifest, or say less in defaults")])
@@ -124,12 +125,17 @@ def check_version(version: object) -> None:
 
 
 def with_defaults(entry: object, defaults: Mapping[str, Any]) -> object:
-    """What a workload says, on top of what all of them say."""
+    """What a workload says, on top of what all of them say. Where it has several hosts, its one host is None."""
     if not isinstance(entry, Mapping):
         return entry
     if "host" in entry or "hosts" in entry:
         defaults = {key: value for key, value in defaults.items() if key not in ("host", "hosts")}
-    return _merged(defaults, entry)
+    merged = _merged(defaults, entry)
+    if merged.get("host") is None:
+        merged.pop("host", None)
+        if merged.get("hosts") is not None:
+            merged["host"] = None
+    return merged
 
 
 def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,6 +167,8 @@ def _size(value: object) -> int:
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of a manifest, for editors. Every key of it is one that the model reads, and the other way round."""
     schema = Manifest.model_json_schema(by_alias=True, schema_generator=_SchemaWriter)
+    # What a workload needs may stand in defaults, so a schema cannot ask for it.
+    del schema["$defs"][PlacedEntry.__name__]
     plain = {key: _plain(value) for key, value in schema.items() if key != "title"}
     return {"$schema": GenerateJsonSchema.schema_dialect, "title": "Perdure manifest", **plain}
 
@@ -169,6 +177,8 @@ def _plain(schema: Any) -> Any:
     """Drop titles that repeat a key and defaults that repeat a whole object, and close objects whose keys follow a pattern."""
     if isinstance(schema, list):
         return [_plain(item) for item in schema]
+    if schema == {"$ref": f"#/$defs/{PlacedEntry.__name__}"}:
+        return {"$ref": f"#/$defs/{WorkloadEntry.__name__}"}
     if not isinstance(schema, dict):
         return schema
     plain = {

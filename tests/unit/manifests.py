@@ -46,4 +46,7 @@ def complaints(written: Any) -> dict[str, str]:
 
 def complaints_of(**workload: Any) -> dict[str, str]:
     """All that is wrong with a workload that says this."""
-    return {way.removeprefix("workloads.web."): text for way, text in complaints(document(**workload)).items()}
+    return {
+        way.removeprefix("workloads.web").removeprefix("."): text
+        for way, text in complaints(document(**workload)).items()
+    }

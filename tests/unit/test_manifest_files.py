@@ -401,8 +401,10 @@ def test_problems_come_in_the_order_of_the_lines() -> None:
 
 
 def test_what_is_missing_is_told_at_the_object_that_lacks_it() -> None:
-    assert problems(f"{HEAD}  web:\n    host: edge-1\n    files: [{{path: /x}}]\n") == [
-        "6:13: workloads.web.files[0]: content is missing | write content: ... here"
+    assert problems(f"{HEAD}  web:\n    files: [{{path: /x}}]\n") == [
+        "5:5: workloads.web: host is missing | write host: NAME or hosts: [NAME, ...] here or in defaults",
+        "5:5: workloads.web: image is missing | write image: REGISTRY/REPOSITORY:TAG here or in defaults",
+        "5:13: workloads.web.files[0]: content is missing | write content: ... here",
     ]
     assert problems("apiVersion: perdure/v1\n") == [
         "1:1: name is missing | write name: ... here",

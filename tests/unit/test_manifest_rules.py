@@ -225,10 +225,9 @@ def test_a_name_of_lower_case_letters_digits_and_hyphens_is_fine(name: str) -> N
 
 
 def test_a_workload_needs_an_image_and_a_host() -> None:
-    (image,) = complaints_of(image=...).values()
-    assert image == "image is missing | write image: REGISTRY/REPOSITORY:TAG here or in defaults"
-    (host,) = complaints_of(host=...).values()
-    assert host == "host is missing | write host: NAME or hosts: [NAME, ...] here or in defaults"
+    """Both are told at once, and along with everything else."""
+    assert set(complaints_of(image=..., host=..., restart="no")) == {"image", "host", "restart"}
+    assert set(complaints_of(image=None, host=None, hosts=None)) == {"image", "host"}
 
 
 def test_all_mistakes_are_found_at_once() -> None:
@@ -238,7 +237,7 @@ def test_all_mistakes_are_found_at_once() -> None:
 
 def test_a_workload_that_is_too_long_to_send_is_refused() -> None:
     found = complaints_of(environment={f"KEY{number}": "x" * 100_000 for number in range(6)})
-    assert "bytes long, and 524288 are the most" in found["workloads.web"]
+    assert "bytes long, and 524288 are the most" in found[""]
 
 
 @pytest.mark.parametrize("revision", [-1, "1", 1.0, True, 2**53 + 1], ids=repr)
