@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
+from activities.architecture import check_architecture
 from activities.engine import EngineFault, Managed, Ownership
 from activities.expected_ends import ExpectedEnds
 from activities.podman_api import Json, PodmanApi, Refused
@@ -28,7 +29,6 @@ from activities.podman_facts import (
     parse_time,
 )
 from activities.podman_files import HostFiles
-from activities.podman_pull import Puller
 from activities.podman_removal import Remover
 from activities.podman_spec import create_spec
 from activities.podman_ulimits import DefaultUlimits
@@ -56,13 +56,11 @@ class Convergence:
         *,
         processes: Processes,
         files: HostFiles,
-        puller: Puller,
         expected_ends: ExpectedEnds,
     ) -> None:
         self._api = api
         self._processes = processes
         self._files = files
-        self._puller = puller
         self._expected_ends = expected_ends
         self._volumes = Volumes(api)
         self._remover = Remover(api, processes, expected_ends)
@@ -113,7 +111,7 @@ class Convergence:
         keep = await self._usable(_equal(found, owner))
         is_new = keep is None
         if keep is None:
-            await self._check_image(name, spec, image)
+            _check_image(name, spec, image)
             for managed in found:
                 if managed.name == name:
                     await self._remover.remove(managed.container_id, None, Phase.START)
@@ -147,13 +145,6 @@ class Convergence:
                 return True
             await asyncio.sleep(_POLL_SECONDS)
         return False
-
-    async def _check_image(self, name: str, spec: ContainerSpec, image: Json | None) -> None:
-        """Raise ImageMissing or WrongArchitecture before anything is changed."""
-        if image is None:
-            text = f"{spec.image}: image not known"
-            raise refusal_fault(Phase.START, f"create container {name}", text, image=spec.image)
-        await self._puller.check_architecture(spec.image, str(image.get("Architecture") or ""), Phase.START)
 
     async def _create(
         self, name: str, spec: ContainerSpec, owner: Ownership, mounted: Sequence[tuple[str, str]]
@@ -220,6 +211,14 @@ class Convergence:
             started_at=started_at,
             health=inspected_health(container),
         )
+
+
+def _check_image(name: str, spec: ContainerSpec, image: Json | None) -> None:
+    """Raise ImageMissing or WrongArchitecture before anything is changed."""
+    doing = f"create container {name}"
+    if image is None:
+        raise refusal_fault(Phase.START, doing, f"{spec.image}: image not known", image=spec.image)
+    check_architecture(image, Phase.START, doing)
 
 
 def _equal(found: Sequence[Managed], owner: Ownership) -> list[Managed]:

@@ -22,7 +22,7 @@ from activities.podman_api import LIBPOD, PodmanApi, Refused
 from activities.podman_convergence import Convergence
 from activities.podman_facts import Processes, inspected_exit
 from activities.podman_files import HostFiles
-from activities.podman_logs import lines_of
+from activities.podman_logs import LINE_LIMIT, Output
 from activities.podman_pull import Puller
 from activities.translate import refusal_fault
 from perdure.model.faults import Phase
@@ -60,15 +60,13 @@ class PodmanEngine:
             self._api,
             processes=Processes(self._api.socket),
             files=HostFiles(files_dir),
-            puller=self._puller,
             expected_ends=self.expected_ends,
         )
         self._locks: WeakValueDictionary[tuple[str, str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def info(self) -> EngineInfo:
         """Answer at once, or raise EngineUnreachable."""
-        version = await self._api.version(Phase.START)
-        return EngineInfo(name="Podman", version=str(version.get("Version") or "unknown"))
+        return EngineInfo(name="Podman", version=await self._api.ping(Phase.START))
 
     async def has_image(self, image: str) -> bool:
         """Whether the image is local."""
@@ -102,19 +100,35 @@ class PodmanEngine:
         self, container_id: str, *, follow: bool, tail: int | None, since: datetime | None
     ) -> AsyncIterator[bytes]:
         """The lines of a container's output. A line longer than 64 KiB is cut with a mark."""
-        parameters = {"stdout": "true", "stderr": "true", "follow": str(follow).lower()}
+        container = await self._api.container(container_id, Phase.START)
+        is_over = container is None or not container["State"].get("Running")
+        parameters = {"stdout": "true", "stderr": "true", "follow": str(follow and not is_over).lower()}
         if tail is not None:
             parameters["tail"] = str(tail)
         if since is not None:
             parameters["since"] = str(int(since.timestamp()))
+        output = Output()
+        async for line in self._read_logs(container_id, parameters, output):
+            yield line
+        if follow and not is_over and tail is None:
+            # Podman stops following a moment after the container ended, whether its reader has seen all or not.
+            output.rewind()
+            async for line in self._read_logs(container_id, {**parameters, "follow": "false"}, output):
+                yield line
+        for line in output.finish():
+            yield line
+
+    async def _read_logs(self, container_id: str, parameters: dict[str, str], output: Output) -> AsyncIterator[bytes]:
         doing = f"read the logs of container {container_id}"
-        url = f"{LIBPOD}/containers/{container_id}/logs"
         try:
+            url = f"{LIBPOD}/containers/{container_id}/logs"
             async with self._api.stream("get", url, parameters, Phase.START, doing) as answer:
-                async for line in lines_of(answer.aiter_raw(64 * 1024)):
-                    yield line
+                async for chunk in answer.aiter_raw(LINE_LIMIT):
+                    for line in output.feed(chunk):
+                        yield line
         except Refused as refused:
-            raise refusal_fault(Phase.START, doing, refused.text) from refused
+            if refused.status != 404 or not output.has_begun:
+                raise refusal_fault(Phase.START, doing, refused.text) from refused
 
     async def close(self) -> None:
         """Let go of connections."""

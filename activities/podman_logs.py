@@ -6,7 +6,6 @@ Podman sends frames: a header of eight bytes (stream, length) and a piece of out
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Final
 
 LINE_LIMIT: Final = 64 * 1024
@@ -81,14 +80,40 @@ class FrameReader:
         return pieces
 
 
-async def lines_of(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The lines of a framed stream. Output and errors come in order, but never mixed within one line."""
-    frames = FrameReader()
-    cutters: dict[int, LineCutter] = {}
-    async for chunk in chunks:
-        for stream, piece in frames.feed(chunk):
-            for line in cutters.setdefault(stream, LineCutter()).feed(piece):
-                yield line
-    for cutter in cutters.values():
-        for line in cutter.finish():
-            yield line
+class Output:
+    """The output of one container, from one stream or, after ``rewind``, from several that begin at the same place.
+
+    Lines of output and of errors come in the order of their ends, and are never mixed within one line.
+    """
+
+    def __init__(self) -> None:
+        self._frames = FrameReader()
+        self._cutters: dict[int, LineCutter] = {}
+        self._taken = 0
+        self._to_skip = 0
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything was read."""
+        return self._taken > 0
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Take bytes as they come; returns the lines that they complete."""
+        lines = []
+        for stream, whole_piece in self._frames.feed(data):
+            skipped = min(self._to_skip, len(whole_piece))
+            self._to_skip -= skipped
+            piece = whole_piece[skipped:]
+            self._taken += len(piece)
+            if piece:
+                lines += self._cutters.setdefault(stream, LineCutter()).feed(piece)
+        return lines
+
+    def rewind(self) -> None:
+        """What comes next begins at the beginning again: skip what was taken already."""
+        self._frames = FrameReader()
+        self._to_skip = self._taken
+
+    def finish(self) -> list[bytes]:
+        """The last lines, where they have no end."""
+        return [line for cutter in self._cutters.values() for line in cutter.finish()]

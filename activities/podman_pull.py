@@ -16,9 +16,9 @@ import asyncio
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
+from activities.architecture import check_architecture, wrong_architecture
 from activities.engine import EngineFault, Pulled, PullProgress
 from activities.podman_api import Json, PodmanApi, Refused
 from activities.registry_probe import find_rate_limit
@@ -27,11 +27,6 @@ from perdure.model.faults import FaultKind, Phase
 from perdure.policy.progress import Pace, Patience, Stage
 
 _CREATE_IMAGE: Final = "http://podman/v1.41/images/create"
-_RUNS_ALSO: Final = {"amd64": ("386",), "arm64": ("arm",)}
-"""Which architectures a processor runs besides its own."""
-_EMULATORS: Final = {"arm64": "aarch64", "amd64": "x86_64", "386": "i386"}
-"""What the kernel calls them in binfmt_misc, where it is not the same."""
-
 Listener = Callable[[PullProgress], None]
 
 
@@ -50,7 +45,6 @@ class Puller:
         self._api = api
         self._patience = patience
         self._shared: dict[str, _Shared] = {}
-        self._architecture = ""
 
     async def pull(self, image: str, on_progress: Listener) -> Pulled:
         """Fetch an image, or join whoever fetches it already.
@@ -71,15 +65,6 @@ class Puller:
             # Each waiter gets an exception of its own: a shared one would collect everybody's traceback.
             raise EngineFault(outcome.fault, outcome.retry_after)
         return outcome
-
-    async def check_architecture(self, image: str, architecture: str, phase: Phase) -> None:
-        """Raise WrongArchitecture where the host cannot run an image of this architecture."""
-        ours = await self._our_architecture(phase)
-        if not architecture or can_run(architecture, ours):
-            return
-        doing = f"pull {image}" if phase is Phase.PULL else f"run {image}"
-        text = f"the image is made for {architecture}, and this host is {ours}"
-        raise engine_fault(FaultKind.WRONG_ARCHITECTURE, phase, doing, text, architecture=ours)
 
     def _begin(self, image: str) -> _Shared:
         listeners: list[Listener] = []
@@ -141,7 +126,7 @@ class Puller:
                 f"pull {image}",
                 "Podman reported success, but the image is not there",
             )
-        await self.check_architecture(image, str(found.get("Architecture") or ""), Phase.PULL)
+        check_architecture(found, Phase.PULL, f"pull {image}")
         return Pulled(image_id=str(found["Id"]), digest=str(found.get("Digest") or ""))
 
     async def _explained(self, image: str, raised: EngineFault) -> EngineFault:
@@ -156,23 +141,8 @@ class Puller:
                     fault = engine_fault(FaultKind.RATE_LIMITED, Phase.PULL, doing, text, registry=registry).fault
                 return EngineFault(fault, limit.retry_after)
             case FaultKind.WRONG_ARCHITECTURE if offered := _architectures(await self._api.index(image)):
-                ours = await self._our_architecture(Phase.PULL)
-                text = f"the image is made for {', '.join(offered)}, and this host is {ours}"
-                return engine_fault(FaultKind.WRONG_ARCHITECTURE, Phase.PULL, doing, text, architecture=ours)
+                return wrong_architecture(offered, Phase.PULL, doing)
         return raised
-
-    async def _our_architecture(self, phase: Phase) -> str:
-        if not self._architecture:
-            self._architecture = str((await self._api.version(phase)).get("Arch") or "")
-        return self._architecture
-
-
-def can_run(architecture: str, ours: str) -> bool:
-    """Whether a host runs images of an architecture: by its processor, or by an emulator that the kernel knows."""
-    if not ours or architecture == ours or architecture in _RUNS_ALSO.get(ours, ()):
-        return True
-    emulator = Path("/proc/sys/fs/binfmt_misc") / f"qemu-{_EMULATORS.get(architecture, architecture)}"
-    return emulator.exists()
 
 
 def _architectures(index: Iterable[Json]) -> list[str]:
