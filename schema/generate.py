@@ -11,7 +11,7 @@ from perdure.model.manifest import json_schema
 from perdure.model.manifest_page import as_markdown
 
 ROOT = Path(__file__).parent.parent
-COMMAND = "python -m schema.generate"
+COMMAND = "make docs"
 
 
 def generated() -> dict[Path, str]:

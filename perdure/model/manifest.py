@@ -52,7 +52,7 @@ class PlacedEntry(WorkloadEntry):
 
     @model_validator(mode="after")
     def _is_of_bearable_size(self) -> Self:
-        size = len(self.spec().model_dump_json())
+        size = len(self.spec().model_dump_json().encode())
         if size > SPEC_LIMIT_BYTES:
             message = f"the workload is {size} bytes long, and {SPEC_LIMIT_BYTES} are the most"
             raise refusal(message, "put what is long into the image, or on the host and mount it")

@@ -29,7 +29,7 @@ _TITLES = {
 
 _BEGIN = """# Manifest
 
-What a manifest of `apiVersion: perdure/v1` may say. This page is written from the model by `python -m schema.generate`.
+What a manifest of `apiVersion: perdure/v1` may say. This page is written from the model by `make docs`.
 
 For completion and checks while you type, save the schema by `perdure schema > perdure-v1.schema.json` and begin a manifest with
 

@@ -100,7 +100,7 @@ def another(name: str, model: BaseModel, data: st.DataObject) -> Any:
 
 
 @pytest.mark.parametrize("name", ContainerSpec.model_fields)
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(one=st.sampled_from([BARE, FULL]), data=st.data())
 def test_every_field_of_the_container_changes_its_hash(name: str, one: ContainerSpec, data: st.DataObject) -> None:
     other = another(name, one, data)
@@ -109,7 +109,7 @@ def test_every_field_of_the_container_changes_its_hash(name: str, one: Container
 
 
 @pytest.mark.parametrize("name", [name for name in WorkloadSpec.model_fields if name != "container"])
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_no_field_outside_the_container_replaces_it(name: str, data: st.DataObject) -> None:
     old = WorkloadSpec(container=FULL)
@@ -119,7 +119,7 @@ def test_no_field_outside_the_container_replaces_it(name: str, data: st.DataObje
     assert compare(old, new) is Change.SETTINGS
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(SPECS)
 def test_a_spec_that_went_over_the_wire_is_the_same(spec: WorkloadSpec) -> None:
     """Through JSON and back nothing changes, neither the spec nor its hashes."""
@@ -128,7 +128,7 @@ def test_a_spec_that_went_over_the_wire_is_the_same(spec: WorkloadSpec) -> None:
     assert compare(spec, again) is Change.NONE
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(SPECS, SPECS)
 def test_two_specs_have_the_same_hash_only_if_they_are_equal(one: WorkloadSpec, other: WorkloadSpec) -> None:
     assert (spec_hash(one) == spec_hash(other)) == (one == other)
@@ -158,7 +158,7 @@ def test_hashes_are_the_same_in_every_release() -> None:
     )
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(CONTAINERS)
 def test_a_new_field_with_its_default_changes_no_old_hash(container: ContainerSpec) -> None:
     class LaterSpec(ContainerSpec):

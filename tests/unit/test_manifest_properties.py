@@ -66,7 +66,7 @@ TOKENS = st.sampled_from(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.binary(max_size=300))
 def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
     read(raw)
@@ -122,13 +122,13 @@ def replaced(data: Any, way: list[int], value: Any) -> Any:
     return {key: replaced(item, rest, value) if key == chosen else item for key, item in data.items()}
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.lists(st.integers(0, 50), max_size=5), VALUES)
 def test_a_manifest_with_any_value_anywhere_is_read_or_refused(way: list[int], value: Any) -> None:
     read(json.dumps(replaced(EVERY_KEY, way, value)).encode())
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=6))
 def test_any_workload_is_read_or_refused(workload: dict[str, Any]) -> None:
     written = {
@@ -140,7 +140,7 @@ def test_any_workload_is_read_or_refused(workload: dict[str, Any]) -> None:
     read(json.dumps(written).encode())
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.lists(st.integers(0, 50), min_size=3, max_size=6), VALUES)
 def test_a_good_manifest_is_the_same_after_every_round(way: list[int], value: Any) -> None:
     """What was accepted once is accepted again as JSON, and its normal form survives the wire."""
