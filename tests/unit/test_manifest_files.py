@@ -283,9 +283,7 @@ HARMFUL = {
 
 
 def test_harmful_files_are_refused_within_a_second_and_50_mb(tmp_path: Path) -> None:
-    """In a process of its own: processor time of each (the least of three, since other processes slow it down too), and the
-    peak of memory above that of one that reads a good file.
-    """
+    """In a process of its own: each one's processor time, the least of three, and the peak of memory above a good file's."""
     (tmp_path / "good").write_text(GOOD)
     for name, (raw, _) in HARMFUL.items():
         (tmp_path / name).write_bytes(raw)
