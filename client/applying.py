@@ -247,10 +247,11 @@ class Applying:
                 if answer.outcome is not Outcome.MOVED:
                     return answer
             except WorkflowUpdateFailedError:
-                # The run ended under the question: by removal, or by moving on to a new run, which the next round tells.
-                await asyncio.sleep(0)
+                pass  # the run ended under the question, by removal or by moving on: the next round tells which
             except WorkflowUpdateRPCTimeoutOrCancelledError:
-                await asyncio.sleep(0)
+                # The SDK makes this of our own cancellation, too.
+                if (task := asyncio.current_task()) is not None and task.cancelling():
+                    raise asyncio.CancelledError from None
             except RPCError as error:
                 if error.status is RPCStatusCode.NOT_FOUND:
                     return AttemptOutcome(
