@@ -125,15 +125,14 @@ class Attempt:
         now = self._now()
         note = self._note
         mark = identity.fingerprint(fault)
-        known = note.fingerprint or self._ticket.reported
         overdue = note.reported_at is not None and now - note.reported_at >= backoff.report_interval(note.repeats)
         failed = note.unreported + 1
-        if mark != known or overdue:
+        if mark != note.fingerprint or overdue:
             told = await self._report(
                 ReportKind.FAILED, fault=fault, fingerprint=mark, failures=failed, next_attempt_at=now + wait
             )
             if told:
-                repeats = note.repeats + 1 if mark == known else 0
+                repeats = note.repeats + 1 if mark == note.fingerprint else 0
                 note = note.model_copy(update={"fingerprint": mark, "reported_at": now, "repeats": repeats})
                 failed = 0
         self._notes.leave(self._info, note.model_copy(update={"unreported": failed, "detail": ""}))

@@ -54,7 +54,7 @@ class StepOptions(TypedDict):
     cancellation_type: ActivityCancellationType
 
 
-def step(record: Record, phase: Phase, now: datetime) -> StepOptions:
+def step(record: Record, phase: Phase, activity_id: str, now: datetime) -> StepOptions:
     """How to schedule a step of a host.
 
     A cancelled step is waited for (WAIT_CANCELLATION_COMPLETED): else an old and a new attempt could touch the container at
@@ -69,7 +69,7 @@ def step(record: Record, phase: Phase, now: datetime) -> StepOptions:
     image = record.spec.container.image if record.spec else ""
     return StepOptions(
         task_queue=names.pull_queue(record.host) if phase is Phase.PULL else names.host_queue(record.host),
-        activity_id=names.activity_id(phase, record.container_generation),
+        activity_id=activity_id,
         summary=f"{image}, generation {record.generation}",
         start_to_close_timeout=limit,
         schedule_to_close_timeout=left,

@@ -64,6 +64,7 @@ class WorkloadWorkflow:
         self._record = carried or wishes.born(host, name, info.first_execution_run_id, workflow.now())
         self._published: WorkloadStatus | None = None
         self._defaults_for = 0
+        self._scheduled: dict[tuple[Phase, int], int] = {}
         self._leaving = False
         self._report_is_fresh = False
 
@@ -183,17 +184,17 @@ class WorkloadWorkflow:
         phase = step.phase
         self._record = attempts.step_begun(self._record, phase, workflow.now())
         self._report_is_fresh = False
-        handle = self._start(phase)
+        activity_id = self._next_activity_id(phase)
+        handle = self._start(phase, activity_id)
         patience = options.PICK_UP
-        while True:
-            ended = await self._until(
-                lambda: handle.done() or plan.is_stale(step, self._record) or self._may_leave_attempt(),
-                None if self._record.failing else workflow.now() + patience,
-            )
-            if ended:
-                break
-            await self._ask_for_host(phase)
-            patience = min(2 * patience, options.PICK_UP_MAXIMUM)
+        while not self._is_attempt_over(handle, step):
+            if self._record.failing:
+                await self._until(lambda: self._is_attempt_over(handle, step))
+            elif not await self._until(
+                lambda: self._record.failing or self._is_attempt_over(handle, step), workflow.now() + patience
+            ):
+                await self._ask_for_host(activity_id)
+                patience = min(2 * patience, options.PICK_UP_MAXIMUM)
         if not handle.done():
             handle.cancel()
         try:
@@ -203,7 +204,17 @@ class WorkloadWorkflow:
         else:
             self._take_result(step, result)
 
-    def _start(self, phase: Phase) -> Handle:
+    def _is_attempt_over(self, handle: Handle, step: Step) -> bool:
+        """Whether there is nothing more to wait for: it ended, it is of no use any more, or the next run takes it over."""
+        return handle.done() or plan.is_stale(step, self._record) or self._may_leave_attempt()
+
+    def _next_activity_id(self, phase: Phase) -> str:
+        """No id is used twice in a run: a server may still know the cancelled one."""
+        step = (phase, self._record.container_generation)
+        self._scheduled[step] = self._scheduled.get(step, 0) + 1
+        return names.activity_id(*step, self._scheduled[step])
+
+    def _start(self, phase: Phase, activity_id: str) -> Handle:
         record = self._record
         ticket = contract.Ticket(
             host=record.host,
@@ -212,9 +223,8 @@ class WorkloadWorkflow:
             generation=record.container_generation,
             retry=record.spec.retry if record.spec else Retry(),
             attempts_before=record.attempts_before,
-            reported=record.last_fingerprint if record.failing else "",
         )
-        scheduling = options.step(record, phase, workflow.now())
+        scheduling = options.step(record, phase, activity_id, workflow.now())
         spec = record.spec
         if phase is Phase.STOP or spec is None:
             grace = spec.container.stop.timeout if spec else timedelta(0)
@@ -267,12 +277,12 @@ class WorkloadWorkflow:
             )
             self._record = attempts.attempt_lost(self._record, lost, now)
 
-    async def _ask_for_host(self, phase: Phase) -> None:
+    async def _ask_for_host(self, activity_id: str) -> None:
         """Find out why nobody answers; without an answer the status stays as it is."""
         request = contract.PresenceRequest(
             host=self._record.host,
             workflow_id=workflow.info().workflow_id,
-            activity_id=names.activity_id(phase, self._record.container_generation),
+            activity_id=activity_id,
         )
         try:
             presence: HostPresence = await workflow.execute_activity(
@@ -302,7 +312,7 @@ class WorkloadWorkflow:
     async def _close(self) -> bool:
         """End, unless an apply came while the workload was removed: then a new life begins. Answers whether it ended."""
         self._publish()
-        await workflow.wait_condition(workflow.all_handlers_finished)
+        await workflow.wait_condition(lambda: self._record.successor is not None or workflow.all_handlers_finished())
         if self._record.successor is None:
             return True
         self._record = wishes.reborn(self._record, str(workflow.uuid4()), workflow.now())

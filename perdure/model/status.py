@@ -41,7 +41,7 @@ class WorkloadStatus(Model):
     since: AwareDatetime
     """When the state and substate were entered."""
     attempt: int = 0
-    """The number of the try under way or waited for, 0 where there is none."""
+    """The number of the latest failed try of the present step that was reported, 0 where there is none."""
     next_attempt_at: AwareDatetime | None = None
     give_up_at: AwareDatetime | None = None
     live: Live | None = None

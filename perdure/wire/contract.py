@@ -28,8 +28,6 @@ class Ticket(Model):
     retry: Retry = Retry()
     attempts_before: int = 0
     """Tries of this step that were made before this activity was scheduled; its own are counted on top."""
-    reported: str = ""
-    """Fingerprint of the error that the workflow knows already."""
 
 
 class PullRequest(Model):

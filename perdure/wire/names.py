@@ -94,9 +94,9 @@ def worker_identity(role: str, name: str, pid: int) -> str:
     return f"{role}/{name}@{pid}"
 
 
-def activity_id(phase: str, generation: int) -> str:
-    """The activity id of a step, for example ``pull-g2``."""
-    return f"{phase}-g{generation}"
+def activity_id(phase: str, generation: int, number: int = 1) -> str:
+    """The activity id of a step: ``pull-g2``, then ``pull-g2-2`` where the same step is scheduled again in one run."""
+    return f"{phase}-g{generation}" + (f"-{number}" if number > 1 else "")
 
 
 def workload_url(ui: str, namespace: str, host: str, name: str) -> str:

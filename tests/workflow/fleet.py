@@ -29,6 +29,8 @@ from tests.support.waiting import eventually_async
 from workflows.workload import WorkloadWorkflow
 
 HOST = "edge-1"
+A_MOMENT = timedelta(milliseconds=100)
+"""Passes between two looks. The time-skipping server may hand a task to a poll that a leap of its time ended: time must go on."""
 
 
 def spec(image: str = "reg/app:1", **settings: Any) -> WorkloadSpec:
@@ -118,12 +120,15 @@ class Fleet:
     async def status(self, name: str) -> WorkloadStatus:
         """The status in the memo, as our programs read it."""
         description = await self.handle(name).describe()
-        return WorkloadStatus.model_validate(await description.memo_value(names.MEMO_STATUS, {}))
+        found = await description.memo_value(names.MEMO_STATUS, None)
+        assert found is not None, f"{name} has told nothing yet"
+        return WorkloadStatus.model_validate(found)
 
     async def until(self, name: str, wanted: str, within: float = 15) -> WorkloadStatus:
-        """Wait (in real time) until the status reads, for example, "Pending/PullBackoff"."""
+        """Wait until the status reads, for example, "Pending/PullBackoff"."""
 
         async def look() -> WorkloadStatus:
+            await self.environment.sleep(A_MOMENT)
             found = await self.status(name)
             assert f"{found.state}/{found.substate}" == wanted, found.model_dump_json(exclude={"history"})
             return found
@@ -131,8 +136,10 @@ class Fleet:
         return await eventually_async(look, within=within, what=f"{name} is {wanted}")
 
     async def that(self, claim: Callable[[], bool], what: str, within: float = 15) -> None:
-        """Wait (in real time) until a claim holds."""
+        """Wait until a claim holds."""
+
         async def look() -> bool:
+            await self.environment.sleep(A_MOMENT)
             return claim()
 
         await eventually_async(look, within=within, what=what)
@@ -140,6 +147,19 @@ class Fleet:
     async def events(self, name: str) -> int:
         """How many events the history of the latest run has."""
         return len([event async for event in self.handle(name).fetch_history_events()])
+
+    async def runs(self, name: str) -> int:
+        """How many runs a workload has had."""
+        query = f'WorkflowId="{names.workload_id(HOST, name)}"'
+        return (await self.client.count_workflows(query)).count
+
+    async def that_run_is_at_least(self, name: str, number: int) -> None:
+        """Wait until a workload is in a later run."""
+
+        async def look() -> bool:
+            return await self.runs(name) >= number
+
+        await eventually_async(look, within=30, what=f"{name} is in run {number}")
 
     async def last_sign(self, queue: str) -> tuple[bool, datetime | None]:
         """What the control worker is told of the host."""

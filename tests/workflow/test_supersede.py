@@ -30,38 +30,40 @@ async def test_in_backoff(fleet: Fleet, engine: FakeEngine) -> None:
     assert {mutation.generation for mutation in engine.mutations} == {2}
 
 
-async def test_in_a_hanging_pull(fleet: Fleet, engine: FakeEngine) -> None:
+async def test_in_a_hanging_pull(real_fleet: Fleet, engine: FakeEngine) -> None:
     """The pull of v1 is cancelled; somebody who waits for v1 is told that it was superseded (case S2)."""
     engine.hanging_pulls.add("reg/app:1")
-    waiting = asyncio.create_task(fleet.apply("web", spec("reg/app:1")))
-    await fleet.that(lambda: bool(engine.pulls), "v1 is being pulled")
-    assert (await fleet.apply("web", spec("reg/app:2"))).outcome is Outcome.RUNNING
+    waiting = asyncio.create_task(real_fleet.apply("web", spec("reg/app:1")))
+    await real_fleet.that(lambda: bool(engine.pulls), "v1 is being pulled")
+    assert (await real_fleet.apply("web", spec("reg/app:2"))).outcome is Outcome.RUNNING
     assert (await waiting).outcome is Outcome.SUPERSEDED
     assert engine.cancelled == ["pull reg/app:1"]
 
 
-async def test_in_a_hanging_start(fleet: Fleet, engine: FakeEngine) -> None:
+async def test_in_a_hanging_start(real_fleet: Fleet, engine: FakeEngine) -> None:
     """The start of v1 is cancelled and waited for before v2 touches anything."""
     engine.images |= {"reg/app:1", "reg/app:2"}
     engine.hanging_starts.add("reg/app:1")
-    await fleet.send("web", spec("reg/app:1"))
-    await fleet.that(lambda: bool(engine.starts), "v1 is being started")
-    assert (await fleet.apply("web", spec("reg/app:2"))).outcome is Outcome.RUNNING
+    await real_fleet.send("web", spec("reg/app:1"))
+    await real_fleet.that(lambda: bool(engine.starts), "v1 is being started")
+    assert (await real_fleet.apply("web", spec("reg/app:2"))).outcome is Outcome.RUNNING
     assert engine.cancelled == ["start reg/app:1"]
 
 
-async def test_while_running_the_old_one_stays_until_the_new_image_is_here(fleet: Fleet, engine: FakeEngine) -> None:
+async def test_while_running_the_old_one_stays_until_the_new_image_is_here(
+    real_fleet: Fleet, engine: FakeEngine
+) -> None:
     """The status shows the target, and what is really up (case C9)."""
-    await fleet.apply("web", spec("reg/app:1"))
+    await real_fleet.apply("web", spec("reg/app:1"))
     engine.hanging_pulls.add("reg/app:2")
-    await fleet.send("web", spec("reg/app:2"))
-    await fleet.that(lambda: "reg/app:2" in engine.pulls, "v2 is being pulled")
-    status = await fleet.until("web", "Pending/Pulling")
+    await real_fleet.send("web", spec("reg/app:2"))
+    await real_fleet.that(lambda: "reg/app:2" in engine.pulls, "v2 is being pulled")
+    status = await real_fleet.until("web", "Pending/Pulling")
     assert status.live is not None
     assert (status.generation, status.live.generation) == (2, 1)
     assert [one.owner.generation for one in engine.running("web")] == [1]
     engine.hanging_pulls.clear()
-    assert (await fleet.apply("web", spec("reg/app:3"))).outcome is Outcome.RUNNING
+    assert (await real_fleet.apply("web", spec("reg/app:3"))).outcome is Outcome.RUNNING
     assert [one.owner.generation for one in engine.running("web")] == [3]
 
 
@@ -96,23 +98,23 @@ async def test_an_older_revision_is_stale(fleet: Fleet) -> None:
     assert sum("refused (stale)" in step.reason for step in status.history) == 2
 
 
-async def test_of_two_with_the_same_expectation_one_wins(fleet: Fleet) -> None:
+async def test_of_two_with_the_same_expectation_one_wins(real_fleet: Fleet) -> None:
     """The other one is told that it conflicts (case S6)."""
-    await fleet.apply("web", spec("reg/app:1"))
+    await real_fleet.apply("web", spec("reg/app:1"))
     outcomes = await asyncio.gather(
-        *(fleet.apply("web", spec(f"reg/app:{tag}"), expect_generation=1) for tag in ("a", "b"))
+        *(real_fleet.apply("web", spec(f"reg/app:{tag}"), expect_generation=1) for tag in ("a", "b"))
     )
     assert sorted(one.outcome for one in outcomes) == [Outcome.CONFLICT, Outcome.RUNNING]
-    assert (await fleet.status("web")).generation == 2
+    assert (await real_fleet.status("web")).generation == 2
 
 
-async def test_five_versions_in_a_second_for_three_workloads(fleet: Fleet, engine: FakeEngine) -> None:
+async def test_five_versions_in_a_second_for_three_workloads(real_fleet: Fleet, engine: FakeEngine) -> None:
     """Only the last one runs, and nothing is made before its own pull (case S7)."""
     workloads = ("a", "b", "c")
     for version in range(1, 6):
-        await asyncio.gather(*(fleet.send(name, spec(f"reg/app:{version}")) for name in workloads))
+        await asyncio.gather(*(real_fleet.send(name, spec(f"reg/app:{version}")) for name in workloads))
     for name in workloads:
-        status = await fleet.until(name, "Running/Ok")
+        status = await real_fleet.until(name, "Running/Ok")
         assert (status.image, status.generation) == ("reg/app:5", 5)
         generations = [mutation.generation for mutation in engine.mutations if mutation.workload == name]
         assert max(generations) == 5
@@ -148,16 +150,16 @@ async def test_new_retry_settings_hold_in_an_outage(fleet: Fleet, engine: FakeEn
     await fleet.until("web", "Failed/GaveUp")
 
 
-async def test_applied_again_during_a_slow_removal_it_lives_again(fleet: Fleet, engine: FakeEngine) -> None:
+async def test_applied_again_during_a_slow_removal_it_lives_again(real_fleet: Fleet, engine: FakeEngine) -> None:
     """The removal is finished first; then a new life begins, at generation 1 (case S10)."""
-    await fleet.apply("web", spec("reg/app:1"))
-    old = (await fleet.status("web")).incarnation
+    await real_fleet.apply("web", spec("reg/app:1"))
+    old = (await real_fleet.status("web")).incarnation
     engine.stop_seconds = 0.5
-    await fleet.signal("web", names.REMOVE)
-    await fleet.until("web", "Stopping/Stopping")
-    outcome = await fleet.apply("web", spec("reg/app:2"))
+    await real_fleet.signal("web", names.REMOVE)
+    await real_fleet.until("web", "Stopping/Stopping")
+    outcome = await real_fleet.apply("web", spec("reg/app:2"))
     assert (outcome.outcome, outcome.generation) == (Outcome.RUNNING, 1)
-    status = await fleet.until("web", "Running/Ok")
+    status = await real_fleet.until("web", "Running/Ok")
     assert status.incarnation != old
     assert [mutation.what for mutation in engine.mutations] == ["create", "remove", "create"]
 
@@ -172,39 +174,39 @@ async def test_a_removal_that_fails_is_tried_for_ever(fleet: Fleet, engine: Fake
     assert await fleet.handle("web").result() == "removed at generation 1"
 
 
-async def test_delete_during_a_pull_leaves_nothing(fleet: Fleet, engine: FakeEngine) -> None:
+async def test_delete_during_a_pull_leaves_nothing(real_fleet: Fleet, engine: FakeEngine) -> None:
     """The pull is cancelled, and whoever waits is told within two seconds (cases S10, U3)."""
     engine.hanging_pulls.add("reg/app:1")
-    waiting = asyncio.create_task(fleet.apply("web", spec("reg/app:1")))
-    await fleet.that(lambda: bool(engine.pulls), "it is being pulled")
-    await fleet.signal("web", names.REMOVE)
+    waiting = asyncio.create_task(real_fleet.apply("web", spec("reg/app:1")))
+    await real_fleet.that(lambda: bool(engine.pulls), "it is being pulled")
+    await real_fleet.signal("web", names.REMOVE)
     async with asyncio.timeout(2):
         assert (await waiting).outcome is Outcome.REMOVED
-    await fleet.handle("web").result()
+    await real_fleet.handle("web").result()
     assert not engine.containers
 
 
-async def test_a_request_to_cancel_is_a_removal(fleet: Fleet, engine: FakeEngine) -> None:
+async def test_a_request_to_cancel_is_a_removal(real_fleet: Fleet, engine: FakeEngine) -> None:
     """The big button of the Web UI leaves no container behind, in whatever phase."""
-    await fleet.apply("web", spec())
-    await fleet.handle("web").cancel()
-    assert await fleet.handle("web").result() == "removed at generation 1"
+    await real_fleet.apply("web", spec())
+    await real_fleet.handle("web").cancel()
+    assert await real_fleet.handle("web").result() == "removed at generation 1"
     assert not engine.containers
     engine.hanging_pulls.add("reg/app:2")
-    await fleet.send("api", spec("reg/app:2"))
-    await fleet.that(lambda: "reg/app:2" in engine.pulls, "it is being pulled")
-    await fleet.handle("api").cancel()
-    assert await fleet.handle("api").result() == "removed at generation 1"
+    await real_fleet.send("api", spec("reg/app:2"))
+    await real_fleet.that(lambda: "reg/app:2" in engine.pulls, "it is being pulled")
+    await real_fleet.handle("api").cancel()
+    assert await real_fleet.handle("api").result() == "removed at generation 1"
     assert engine.cancelled == ["pull reg/app:2"]
 
 
-async def test_a_cancel_together_with_a_newer_manifest_still_removes(fleet: Fleet, engine: FakeEngine) -> None:
+async def test_a_cancel_together_with_a_newer_manifest_still_removes(real_fleet: Fleet, engine: FakeEngine) -> None:
     """The two in one workflow task must not swallow one another."""
     engine.hanging_pulls.add("reg/app:1")
-    await fleet.send("web", spec("reg/app:1"))
-    await fleet.that(lambda: bool(engine.pulls), "it is being pulled")
-    await asyncio.gather(fleet.send("web", spec("reg/app:2")), fleet.handle("web").cancel())
-    await fleet.handle("web").result()
+    await real_fleet.send("web", spec("reg/app:1"))
+    await real_fleet.that(lambda: bool(engine.pulls), "it is being pulled")
+    await asyncio.gather(real_fleet.send("web", spec("reg/app:2")), real_fleet.handle("web").cancel())
+    await real_fleet.handle("web").result()
     assert not engine.containers
 
 
