@@ -39,7 +39,7 @@ def delay(n: int, *, seed: str, base: timedelta, cap: timedelta) -> timedelta:
 
 def report_interval(repeats: int) -> timedelta:
     """How long an error that goes on is not reported again: an hour, doubling to a day, since each report costs history."""
-    return min(timedelta(hours=1) * 2 ** min(repeats, 5), timedelta(days=1))
+    return timedelta(hours=min(24, 1 << min(repeats, 5)))
 
 
 def clamp_to_deadline(wait: timedelta, left: timedelta, *, reserve: timedelta) -> timedelta | None:

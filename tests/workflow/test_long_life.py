@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import random
 from datetime import timedelta
+from itertools import pairwise
 
 from perdure.model.faults import FaultKind
 from perdure.model.messages import Outcome
@@ -102,7 +103,7 @@ async def test_an_outage_goes_over_into_the_next_run_without_an_extra_try(
     assert status.attempt in (len(tries), len(tries) - 1)
     assert status.last_error is not None
     assert status.last_error.generation == 1
-    gaps = [later - sooner for sooner, later in zip(tries, tries[1:], strict=False)]
+    gaps = [later - sooner for sooner, later in pairwise(tries)]
     assert min(gaps) > 0.2, "no try came at once"
     engine.on_pull = None
     engine.pull_faults.clear()
