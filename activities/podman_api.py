@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -37,6 +38,7 @@ START_SLOTS: Final = 4
 """Creates and starts at once. On two cores four is the fastest: more only make each of them slower."""
 THREADS: Final = 12
 """Threads for short calls; more than the start slots, so that a list never waits behind them."""
+_HALF_REMOVED: Final = re.compile(r"container not known|getting container from store")
 LIBPOD: Final = "http://podman/v4.0.0/libpod"
 
 
@@ -79,10 +81,19 @@ class PodmanApi:
         return list(await self._ask("/containers/json", parameters, phase=phase, doing="list containers") or ())
 
     async def container(self, name_or_id: str, phase: Phase) -> Json | None:
-        """Everything about a container, or None where there is none."""
-        return await self._find(
-            f"/containers/{_part(name_or_id)}/json", phase=phase, doing=f"inspect container {name_or_id}"
-        )
+        """Everything about a container, or None where there is none.
+
+        Of one that a killed removal has left in Podman's database only, nothing can be told but that it is going.
+        """
+        doing = f"inspect container {name_or_id}"
+        try:
+            return dict(await self._call("get", f"/containers/{_part(name_or_id)}/json", phase=phase, doing=doing))
+        except Refused as refused:
+            if refused.status == 404:
+                return None
+            if _HALF_REMOVED.search(refused.text):
+                return {"Id": name_or_id, "State": {"Status": "removing"}, "Config": {}, "HostConfig": {}}
+            raise refusal_fault(phase, doing, refused.text) from refused
 
     async def image(self, name: str, phase: Phase) -> Json | None:
         """Everything about a local image, or None where it is not there."""
