@@ -78,6 +78,6 @@ clean: down ## Remove all that was made in this folder
 $(INSTALLED): requirements-dev.txt pyproject.toml
 	@PYTHON="$(PYTHON)" deploy/install-host.sh python
 	[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements-dev.txt
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m pip install -qq --require-hashes --requirement requirements-dev.txt
+	$(BIN)/python -m pip install -qq --no-deps --no-build-isolation --editable .
 	@touch $@
