@@ -46,7 +46,7 @@ PATIENCE_SECONDS: Final = 10
 """The others wait until a container was started since the last kill, at most so long: then there is work to be hit."""
 DOWN_SECONDS: Final = (0.0, 1.0)
 """How long a part stays down."""
-APPLY_SECONDS: Final = (0.1, 1.5)
+APPLY_SECONDS: Final = (0.3, 2.5)
 LOOK_SECONDS: Final = 0.05
 LIST_SECONDS: Final = 0.5
 """A list of statuses costs the server, which must not be starved by the test."""
