@@ -23,6 +23,7 @@ from activities.engine import Engine, EngineFault, Managed
 from activities.fence import Fence
 from activities.podman_engine import PodmanEngine
 from activities.supervision import Watch
+from activities.watchdog import Watchdog
 from perdure.runtime import logs
 from perdure.runtime.connect import connect
 from perdure.runtime.host_lock import host_lock
@@ -54,7 +55,7 @@ async def control_role(client: Client, settings: Settings) -> AsyncIterator[None
         return presence.alive, presence.seen_at
 
     answers = ControlActivities(client, last_sign=last_sign, give_up_after=settings.give_up_after)
-    async with Worker(
+    worker = Worker(
         client,
         task_queue=names.CONTROL_QUEUE,
         workflows=[WorkloadWorkflow],
@@ -63,7 +64,8 @@ async def control_role(client: Client, settings: Settings) -> AsyncIterator[None
         sticky_queue_schedule_to_start_timeout=STICKY,
         graceful_shutdown_timeout=GRACE,
         identity=names.worker_identity("control", settings.host_name, os.getpid()),
-    ):
+    )
+    async with worker, Watchdog(client).running():
         yield
 
 
