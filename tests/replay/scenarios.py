@@ -61,8 +61,10 @@ async def crashes_and_is_paused(fleet: Fleet, engine: FakeEngine) -> None:
     """Ends, restarts, a restart backoff, pause and resume, success, removal by cancel and rebirth."""
     await fleet.apply("web", spec())
     await fleet.container_ended("web", 1)
+    await fleet.that(lambda: bool(engine.running("web")), "it was started again")
     await fleet.until("web", "Running/Ok")
     await fleet.container_vanished("web")
+    await fleet.that(lambda: bool(engine.running("web")), "it was made again")
     await fleet.until("web", "Running/Ok")
     await fleet.signal("web", names.PAUSE)
     await fleet.until("web", "Paused/Ok")

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from temporalio.client import WorkflowHistory
@@ -18,25 +20,35 @@ from workflows.workload import WorkloadWorkflow
 HISTORIES = sorted((Path(__file__).parent / "histories").glob("*.json"))
 
 
+def read(path: Path) -> dict[str, Any]:
+    """A recorded history."""
+    history: dict[str, Any] = json.loads(path.read_text())
+    return history
+
+
+async def replay(history: dict[str, Any]) -> None:
+    """Replay it by the present code."""
+    with ThreadPoolExecutor(1) as executor:
+        replayer = Replayer(
+            workflows=[WorkloadWorkflow], data_converter=data_converter(), workflow_task_executor=executor
+        )
+        await replayer.replay_workflow(WorkflowHistory.from_json("workload/edge-1/web", history))
+
+
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
 async def test_an_old_history_is_replayed(path: Path) -> None:
     """No command differs."""
-    history = WorkflowHistory.from_json("workload/edge-1/web", json.loads(path.read_text()))
-    replayer = Replayer(workflows=[WorkloadWorkflow], data_converter=data_converter())
-    await replayer.replay_workflow(history)
+    await replay(read(path))
 
 
 async def test_a_history_that_differs_is_noticed() -> None:
-    """The test above can fail: a history without its first activity is none of ours."""
-    path = next(path for path in HISTORIES if "runs_and" in path.stem)
-    events = json.loads(path.read_text())
-    for event in events["events"]:
+    """The test above can fail: a history with another activity is none of ours."""
+    history = read(next(path for path in HISTORIES if "runs_and" in path.stem))
+    for event in history["events"]:
         if event["eventType"] == "EVENT_TYPE_ACTIVITY_TASK_SCHEDULED":
             event["activityTaskScheduledEventAttributes"]["activityType"]["name"] = "another"
-    history = WorkflowHistory.from_json("workload/edge-1/web", events)
-    replayer = Replayer(workflows=[WorkloadWorkflow], data_converter=data_converter())
     with pytest.raises(NondeterminismError):
-        await replayer.replay_workflow(history)
+        await replay(history)
 
 
 def test_every_scenario_has_a_history() -> None:
