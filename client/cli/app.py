@@ -6,6 +6,7 @@ Commands import Temporal's SDK only when they run: loading it takes longer than 
 
 from __future__ import annotations
 
+import logging
 import sys
 import traceback
 from collections.abc import Sequence
@@ -42,22 +43,24 @@ for module in (stack, apply, get, describe, wait, change, validate):
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code. Never raises but for what nobody foresaw."""
     try:
-        code = app(list(arguments), prog_name="perdure", standalone_mode=False)
+        code = int(app(list(arguments), prog_name="perdure", standalone_mode=False) or Exit.DONE)
     except typer.TyperException as error:
         return _usage(error)
-    except (KeyboardInterrupt, typer.Abort):
-        console.note("interrupted")
-        return Exit.INTERRUPTED
+    except typer.Abort:
+        code = Exit.INTERRUPTED
     except Exception as error:
         if (foreseen := of_error(error)) is None:
             raise
         _tell(error)
         return foreseen
-    return int(code or 0)
+    if code == Exit.INTERRUPTED:
+        console.note("interrupted")
+    return code
 
 
 def main() -> Never:
     """Entry point of the console script."""
+    logging.getLogger().addHandler(logging.NullHandler())  # a command tells by itself what went wrong
     code: int = Exit.REFUSED
     try:
         code = run(sys.argv[1:])

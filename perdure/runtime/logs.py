@@ -11,13 +11,22 @@ import sys
 from typing import Final, Literal
 
 import structlog
+from structlog.typing import EventDict, Processor
 
 from perdure.runtime.settings import Settings
 
-_SHARED: Final[tuple[structlog.typing.Processor, ...]] = (
+
+def _without_handles(_: object, __: str, event: EventDict) -> EventDict:
+    """Leave out what the SDK attaches for programs."""
+    event.pop("temporal_log", None)
+    return event
+
+
+_SHARED: Final[tuple[Processor, ...]] = (
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,
     structlog.stdlib.ExtraAdder(),
+    _without_handles,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
 )
 _QUIET: Final = ("temporalio", "httpx", "httpcore", "urllib3", "podman")
@@ -37,7 +46,7 @@ def configure(settings: Settings) -> None:
 
 def formatter(kind: Literal["console", "json"]) -> logging.Formatter:
     """The formatter that ``configure`` gives to the root."""
-    final: list[structlog.typing.Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
+    final: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
     if kind == "json":
         final += [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer(ensure_ascii=False)]
     else:

@@ -15,6 +15,8 @@ from perdure.runtime.problems import StackProblem
 from perdure.runtime.processes import PidFile, Process, start_detached
 
 LOOK_EVERY_SECONDS: Final = 0.05
+LARGEST_LOG_BYTES: Final = 10 * 1024 * 1024
+"""A larger log is put aside at the next start, in the place of the one before."""
 
 
 class Part(Protocol):
@@ -65,6 +67,8 @@ class ProgramPart:
 
     async def start(self) -> Process:
         """Start it and wait until it is ready."""
+        if self.log.exists() and self.log.stat().st_size > LARGEST_LOG_BYTES:
+            self.log.replace(self.log.with_suffix(".log.1"))
         process = start_detached(
             self.command, pid_file=self.pid_file, log=self.log, environment=self.environment, working_folder=self.home
         )

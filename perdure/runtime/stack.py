@@ -23,7 +23,7 @@ from typing import Final
 from perdure.runtime import supervisor
 from perdure.runtime.entry_points import command_of
 from perdure.runtime.parts import Part, PodmanPart, ProgramPart
-from perdure.runtime.podman_service import PodmanService, default_sockets, find_socket
+from perdure.runtime.podman_service import PodmanService, default_sockets, find_socket, is_answering
 from perdure.runtime.ports import claim
 from perdure.runtime.problems import StackProblem
 from perdure.runtime.processes import PidFile, Process
@@ -117,10 +117,11 @@ class Stack:
         with self._lock():
             record = self._plan()
             parts = self._parts(record)
+            if record != read_last_record(self.home):
+                await supervisor.stop(parts[1:])  # left by a supervisor that was killed, they serve another address
+            write_record(self.home, record)
             try:
-                await supervisor.start_missing(parts[:1])
-                write_record(self.home, record)
-                await supervisor.start_missing(parts[1:])
+                await supervisor.start_missing(parts)
                 keeping = asyncio.create_task(supervisor.keep(parts))
                 try:
                     yield record
@@ -220,8 +221,13 @@ class Stack:
 
     def _podman_url(self) -> str:
         """The socket that is named, else one of the usual ones that answers, else that of a service of our own."""
-        if self.settings.podman:
-            return self.settings.podman
+        if named := self.settings.podman:
+            if not is_answering(Path(named.removeprefix("unix://"))):
+                raise StackProblem(
+                    f"no Podman answers at {named}, which PERDURE_PODMAN names",
+                    "Start it there, or remove the setting to have one started.",
+                )
+            return named
         found = find_socket(default_sockets(os.environ, is_root=os.geteuid() == 0))
         return f"unix://{found}" if found is not None else self._own_podman().url
 

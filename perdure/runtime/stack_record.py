@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a running stack tells other processes of the same home: ``stack.json``.
 
-It is written when the Temporal server answers, and stays until ``down --purge``. Where that server does not run it tells only
-what was: ``read_record`` answers only while the server runs.
+It is written before the Temporal server is started, and stays until ``down --purge``. Where that server does not run it tells
+only what was: ``read_record`` answers only while the server runs.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import socket
@@ -13,11 +14,12 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
+from temporalio.client import Client
 
 from tests.e2e.command import ROOT, Perdure
 from tests.support.podman import IsolatedPodman
 from tests.support.ports import free_port
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, eventually_async
 
 NewHome = Callable[[], Perdure]
 
@@ -58,6 +60,48 @@ def test_up_can_be_repeated_and_down_stops_all(new_home: NewHome) -> None:
     assert set(pids(perdure).values()) == {None}
     assert perdure("down").out == f"nothing was running in {perdure.home}\n"
     perdure("get", "workloads", code=5)
+
+
+def test_an_apply_that_the_server_survives_only_in_part_says_which(new_home: NewHome, image: str) -> None:
+    """The server dies in the middle of 300 sends: what is said to be accepted is there, what is said to be not sent is not."""
+    perdure = new_home()
+    up(perdure)
+    kill(perdure, "supervisor")
+    kill(perdure, "control", "host")
+    file = perdure.manifest({f"web-{number}": {"image": image} for number in range(300)})
+    address = json.loads((perdure.home / "stack.json").read_text())["temporalAddress"]
+    applying = perdure.start("apply", "-f", file, "--wait", "none")
+    asyncio.run(some_are_there(address))
+    kill(perdure, "temporal")
+    out, err = applying.communicate(timeout=120)
+    rows = [line.split()[:2] for line in out.splitlines()[1:]]
+    said = {
+        progress: {label for label, word in rows if word == progress}
+        for progress in ("accepted", "uncertain", "notSent")
+    }
+    assert sum(map(len, said.values())) == 300
+    assert said["accepted"]
+    assert said["notSent"]
+    assert applying.returncode == 5
+    assert err.startswith(
+        f"error: the server failed in the middle: {len(said['accepted'])} of 300 workloads were accepted\n"
+    )
+    up(perdure)
+    there = set(perdure("get", "workloads", "-o", "name").out.split())
+    assert said["accepted"] <= there
+    assert said["notSent"].isdisjoint(there)
+    perdure("apply", "-f", file, "--wait", "none")
+    perdure("down", "--purge")
+
+
+async def some_are_there(address: str) -> None:
+    """Wait until the first workloads have reached the server."""
+    client = await Client.connect(address)
+
+    async def count() -> int:
+        return (await client.count_workflows('WorkflowType="Workload"')).count
+
+    await eventually_async(count, within=60)
 
 
 def test_the_web_ui_answers_at_the_address_that_is_shown(new_home: NewHome) -> None:
@@ -130,6 +174,27 @@ def test_a_new_supervisor_adopts_what_runs(new_home: NewHome) -> None:
     after = pids(perdure)
     assert after["supervisor"] not in (None, before["supervisor"])
     assert {**after, "supervisor": None} == {**before, "supervisor": None}
+
+
+def test_workers_follow_a_server_that_moved(new_home: NewHome, image: str) -> None:
+    """Those that a killed supervisor left would look for the server where it was."""
+    perdure = new_home()
+    up(perdure)
+    before = pids(perdure)
+    kill(perdure, "supervisor", "temporal")
+    up(perdure)
+    after = pids(perdure)
+    assert {before["control"], before["host"]}.isdisjoint({after["control"], after["host"]})
+    perdure("apply", "-f", perdure.manifest({"web": {"image": image}}))
+
+
+def test_a_podman_that_does_not_answer_is_told_at_once(new_home: NewHome) -> None:
+    perdure = new_home()
+    perdure.environment["PERDURE_PODMAN"] = "/nowhere/podman.sock"
+    done = perdure("up", "--detach", "--temporal-port", "0", code=1)
+    assert done.err.startswith(
+        "error: no Podman answers at unix:///nowhere/podman.sock, which PERDURE_PODMAN names\nhint: "
+    )
 
 
 def test_down_works_without_a_supervisor(new_home: NewHome) -> None:
