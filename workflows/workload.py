@@ -143,13 +143,15 @@ class WorkloadWorkflow:
     async def run(self, carried: Record | None) -> str:  # noqa: ARG002 - taken by __init__
         """Live until removed. A request to cancel is a request to remove: it must never leave a container behind."""
         life = asyncio.create_task(self._live())
+        is_cancelled = False
         while True:
             try:
                 await asyncio.shield(life)
                 break
             except asyncio.CancelledError:
-                if workflow.cancellation_reason() is None:
-                    raise
+                if is_cancelled or workflow.cancellation_reason() is None:
+                    raise  # not a request: the worker drops the workflow from its memory
+                is_cancelled = True
                 self.remove()
         if self._leaving:
             workflow.continue_as_new(self._record)
