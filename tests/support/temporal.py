@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
-from typing import Final, Self
+from typing import Self
 
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
@@ -19,18 +19,11 @@ from temporalio.client import Client
 from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig
 from temporalio.testing import WorkflowEnvironment
 
+from perdure.runtime.temporal_server import DYNAMIC_CONFIG, PRAGMAS
 from perdure.wire import names
 from perdure.wire.converter import data_converter
 from tests.support.ports import free_ports
 from tests.support.waiting import eventually
-
-PRAGMAS: Final = ("journal_mode=wal", "synchronous=1")
-DYNAMIC_CONFIG: Final = (
-    "system.enableCancelActivityWorkerCommand=true",
-    "frontend.WorkerCommandsEnabled=true",
-    "matching.numTaskqueueReadPartitions=1",
-    "matching.numTaskqueueWritePartitions=1",
-)
 
 
 class TemporalServer:
@@ -120,7 +113,7 @@ class TemporalServer:
         if self._process is None or self._process.poll() is not None:
             raise RuntimeError(f"the Temporal server ended: {self._log.read_text()[-1000:]}")
         health = [str(binary("temporal")), "operator", "cluster", "health", "--address", self.address]
-        return subprocess.run(health, capture_output=True, check=False).returncode == 0
+        return subprocess.run(health, capture_output=True, check=False).stdout.strip() == b"SERVING"
 
 
 @cache
