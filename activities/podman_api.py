@@ -23,10 +23,10 @@ from urllib.parse import quote
 import httpx
 import requests
 import urllib3
-from podman import PodmanClient
 from podman.errors import APIError
 
 from activities.engine import EngineFault
+from activities.podman_transport import connect
 from activities.translate import refusal_fault, unreachable_fault
 from perdure.model.faults import Phase
 
@@ -62,9 +62,7 @@ class PodmanApi:
     def __init__(self, url: str, timeout: timedelta) -> None:
         self.socket = socket_path(url)
         self._timeout = timeout.total_seconds()
-        self._client = PodmanClient(
-            base_url=f"unix://{self.socket}", timeout=self._timeout, max_pool_size=THREADS, num_pools=2
-        )
+        self._client = connect(self.socket, timeout=self._timeout, connections=THREADS)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="podman")
         self._slots = asyncio.Semaphore(START_SLOTS)
         self._http = httpx.AsyncClient(

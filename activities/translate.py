@@ -162,8 +162,8 @@ START_RULES: Final = _table(
         FaultKind.INVALID_OPTION,
         (
             r"cannot unmarshal|invalid config|create option: .*invalid argument|names must match",
-            r"must be an absolute path|duplicate mount destination|invalid mount option|no such device",
-            r"to rootfs at .*(?:invalid argument|not a directory)|not a directory: unknown",
+            r"must be an absolute path|duplicate mount destination|invalid mount option",
+            r"to rootfs at .*(?:invalid argument|not a directory|no such device)|not a directory: unknown",
             r"unknown capability|invalid IP address|no command or entrypoint provided|contain null",
             r"cfs quota|CPUs are not available|failed to write .*cgroup.*invalid argument",
             r"unable to set memory limit|memory limit too low|minimum memory limit|sethostname",

@@ -29,10 +29,14 @@ _RULES = (
     # the runtime quotes a whole environment variable
     (re.compile(r"(contain null\S*: \"[^\"=]*=)[^\"]*"), rf"\1{HIDDEN}"),
     (re.compile(r"\b(basic|bearer|negotiate)\s+[\w.~+/=-]{6,}", re.IGNORECASE), rf"\1 {HIDDEN}"),
-    # "password": "value" of JSON, and password=value or password: value of everything else
+    # "password": "value" of JSON, and password=value
     (re.compile(rf"([\"']{_KEYS}[\"']\s*:\s*)(\"[^\"]*\"|'[^']*')", re.IGNORECASE), rf"\1{HIDDEN}"),
+    (re.compile(rf"(?<![\w\"'-])({_KEYS}=)(\"[^\"]*\"|'[^']*'|[^\s,;&\"']+)", re.IGNORECASE), rf"\1{HIDDEN}"),
+    # password: value, unless it goes on in plain words, as in "auth token: invalid username/password: unauthorized"
     (
-        re.compile(rf"(?<![\w\"'-])({_KEYS}\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&\"']+)", re.IGNORECASE),
+        re.compile(
+            rf"(?<![\w\"'-])((?i:{_KEYS})\s*:\s*)(\"[^\"]*\"|'[^']*'|(?![a-z]+(?:/[a-z]+)?[\s:,.;]|[a-z]+$)[^\s,;&\"']+)"
+        ),
         rf"\1{HIDDEN}",
     ),
 )

@@ -22,8 +22,6 @@ from perdure.model.faults import FaultClass
 from tests.engine.workload import Workload
 from tests.support.podman import IsolatedPodman, process_is_alive
 
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed <podman.api.uds.UDSSocket:ResourceWarning")
-"""podman-py leaves a socket that could not be connected to the garbage collector."""
 ROUNDS = 8
 """For each of the four ways of work: 32 kills in all."""
 LATEST_SECONDS = 0.5

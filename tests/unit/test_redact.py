@@ -28,6 +28,7 @@ ENCODED = base64.b64encode(f"alice:{PASSWORD}".encode()).decode()
         f"denied: {ENCODED}",
         f'auth file says {{"auth": "{ENCODED}"}}',
         f'password="{PASSWORD}" is wrong',
+        f'wrong password: "{PASSWORD}"',
         f"X-Registry-Auth: {base64.urlsafe_b64encode(b'{' + PASSWORD.encode() + b'}').decode()}",
     ],
 )
@@ -45,6 +46,8 @@ def test_a_password_is_hidden_in_every_form(text: str) -> None:
         ("https://cdn.example/blob?X-Amz-Signature=abc&X-Amz-Credential=def: EOF", "https://cdn.example/blob?***"),
         ("Bearer eyJhbGciOiJSUzI1NiJ9.e30.abc", "Bearer ***"),
         ("access_token=abc123", "access_token=***"),
+        ("password: Geheim7", "password: ***"),
+        ("password=geheim", "password=***"),
         ('can\'t contain null(\\x00): "DB_PASS=geheim\\x00x": OCI runtime error', '"DB_PASS=***": OCI runtime error'),
     ],
 )
@@ -64,6 +67,7 @@ def test_other_secrets_are_hidden_but_their_place_is_shown(text: str, shown: str
         'storing blob to file "/var/tmp/storage4000094540/1": happened during read: unexpected EOF',
         'runc: exec: "/usr/local/bin/entrypoint.sh": stat /usr/local/bin/entrypoint.sh: no such file or directory',
         "cannot start container web-g1-abcdef01: listen tcp4 :15191: bind: address already in use",
+        "unable to retrieve auth token: invalid username/password: unauthorized: authentication required",
         "unable to find user bob: no matching entries in passwd file",
     ],
 )
