@@ -29,6 +29,7 @@ from activities.engine import EngineFault
 from activities.podman_transport import connect
 from activities.translate import refusal_fault, unreachable_fault
 from perdure.model.faults import Phase
+from perdure.policy.redact import redact
 
 Json = dict[str, Any]
 Answer = TypeVar("Answer")
@@ -275,14 +276,15 @@ class PodmanApi:
 
 
 def refusal_text(body: bytes) -> str:
-    """The message of a refusal, or whatever was sent instead of one."""
+    """The message of a refusal, or whatever was sent instead of one.
+
+    Without secrets, since an exception's text goes with its traceback into logs and failures.
+    """
     try:
         said = json.loads(body)
     except ValueError:
-        return body.decode(errors="replace").strip() or "no reason given"
-    if not isinstance(said, dict):
-        return str(said)
-    return str(said.get("message") or said.get("cause") or said)
+        said = body.decode(errors="replace").strip() or "no reason given"
+    return redact(str((said.get("message") or said.get("cause") or said) if isinstance(said, dict) else said))
 
 
 def socket_path(url: str) -> str:

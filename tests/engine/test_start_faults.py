@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from activities.engine import EngineFault
 from perdure.model.faults import FaultClass, FaultKind, Phase
 from perdure.model.observation import ContainerState
 from perdure.model.workload import (
@@ -278,3 +279,13 @@ async def test_healthchecks_that_cannot_be(workload: Workload) -> None:
     """Whatever Podman makes of a strange one, it is no crash of ours."""
     live = await workload.ensure(workload.spec(healthcheck=Healthcheck(test=("NONE",))))
     assert live.container_id
+
+
+async def test_no_exception_of_a_chain_holds_a_secret(workload: Workload) -> None:
+    """U7: a failure travels with its causes into logs and histories."""
+    with pytest.raises(EngineFault) as raised:
+        await workload.ensure(workload.spec(environment={"DB_PASSWORD": "geheim\0x"}))
+    error: BaseException | None = raised.value
+    while error is not None:
+        assert "geheim" not in str(error)
+        error = error.__cause__ or error.__context__
