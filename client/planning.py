@@ -24,7 +24,10 @@ class Change(StrEnum):
     """What an apply does."""
 
     NEW = "new"
-    CHANGED = "changed"
+    REPLACED = "replaced"
+    """Its container is replaced."""
+    SETTINGS = "settings"
+    """Its settings change; the container is not touched."""
     UNCHANGED = "unchanged"
     STALE = "stale"
     """It would be refused: a newer revision was accepted before."""
@@ -69,5 +72,7 @@ def planned(wish: Wish, status: WorkloadStatus | None) -> Planned:
         )
     if drift.spec_hash(wish.target.spec) == status.spec_hash:
         return Planned(host, name, Change.UNCHANGED, status.generation)
+    if drift.container_hash(wish.target.spec.container) == status.container_hash:
+        return Planned(host, name, Change.SETTINGS, status.generation)
     detail = f"{status.image} -> {image}" if image != status.image else ""
-    return Planned(host, name, Change.CHANGED, status.generation, detail)
+    return Planned(host, name, Change.REPLACED, status.generation, detail)

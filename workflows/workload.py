@@ -124,7 +124,9 @@ class WorkloadWorkflow:
     def status(self) -> WorkloadStatus:
         """The status as it is told to the world."""
         spec = self._record.spec
-        return self._record.status(drift.spec_hash(spec) if spec else "")
+        if spec is None:
+            return self._record.status("")
+        return self._record.status(drift.spec_hash(spec), drift.container_hash(spec.container))
 
     @workflow.query(name=names.SUBSTATE, description="State and substate, for example Pending/PullBackoff.")
     def substate(self) -> str:
@@ -190,10 +192,10 @@ class WorkloadWorkflow:
         handle = self._start(phase, activity_id)
         patience = options.PICK_UP
         while not self._is_attempt_over(handle, step):
-            if self._record.failing:
-                await self._until(lambda: self._is_attempt_over(handle, step))
+            if self._is_known_to_wait():
+                await self._until(lambda: not self._is_known_to_wait() or self._is_attempt_over(handle, step))
             elif not await self._until(
-                lambda: self._record.failing or self._is_attempt_over(handle, step), workflow.now() + patience
+                lambda: self._is_known_to_wait() or self._is_attempt_over(handle, step), workflow.now() + patience
             ):
                 await self._ask_for_host(activity_id)
                 patience = min(2 * patience, options.PICK_UP_MAXIMUM)
@@ -205,6 +207,10 @@ class WorkloadWorkflow:
             self._take_failure(step, phase, error)
         else:
             self._take_result(step, result)
+
+    def _is_known_to_wait(self) -> bool:
+        """Whether it is known why nothing happens: then the host tells by itself when that changes."""
+        return self._record.failing or self._record.substate is Substate.WAITING_FOR_HOST
 
     def _is_attempt_over(self, handle: Handle, step: Step) -> bool:
         """Whether there is nothing more to wait for: it ended, it is of no use any more, or the next run takes it over."""

@@ -124,7 +124,7 @@ class Record(Model):
         own = self.spec.retry.give_up_after if self.spec else None
         return own if own is not None else self.central_give_up_after
 
-    def status(self, spec_hash: str) -> WorkloadStatus:
+    def status(self, spec_hash: str, container_hash: str = "") -> WorkloadStatus:
         """What is told of it to the world."""
         return WorkloadStatus(
             state=self.state,
@@ -137,6 +137,7 @@ class Record(Model):
             generation=self.generation,
             revision=self.revision,
             spec_hash=spec_hash,
+            container_hash=container_hash,
             since=self.since,
             attempt=self.attempt,
             next_attempt_at=self.next_attempt_at,

@@ -38,6 +38,8 @@ class WorkloadStatus(Model):
     """The latest accepted generation; 0 before the first."""
     revision: int | None = None
     spec_hash: str = ""
+    container_hash: str = ""
+    """Of the part of the spec that makes the container: an apply with another one replaces it."""
     since: AwareDatetime
     """When the state and substate were entered."""
     attempt: int = 0

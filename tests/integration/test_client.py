@@ -129,7 +129,7 @@ async def test_nothing_is_sent_where_anything_cannot_be(fleet: Reconciler, monke
 async def test_a_plan_tells_what_an_apply_would_do(fleet: Reconciler) -> None:
     await applied(fleet, manifest({"web": IMAGE}))
     plans = await fleet.plan([manifest({"web": IMAGE, "db": IMAGE})])
-    assert [(plan.name, plan.change) for plan in plans] == [("web", Change.CHANGED), ("db", Change.NEW)]
+    assert [(plan.name, plan.change) for plan in plans] == [("web", Change.REPLACED), ("db", Change.NEW)]
 
 
 async def test_what_is_not_there_is_not_found(fleet: Reconciler) -> None:

@@ -219,11 +219,11 @@ edge-1/f  notSent    -    -"""
 def test_plans() -> None:
     found = [
         Planned("edge-1", "a", Change.NEW, 0, "app:1"),
-        Planned("edge-1", "b", Change.CHANGED, 4, "app:1 -> app:2"),
+        Planned("edge-1", "b", Change.REPLACED, 4, "app:1 -> app:2"),
     ]
     assert "\n".join(line.plain for line in render.plans(found, None)) == (
         """\
-WORKLOAD  CHANGE   GEN  DETAIL
-edge-1/a  new      -    app:1
-edge-1/b  changed  4    app:1 -> app:2"""
+WORKLOAD  CHANGE    GEN  DETAIL
+edge-1/a  new       -    app:1
+edge-1/b  replaced  4    app:1 -> app:2"""
     )
