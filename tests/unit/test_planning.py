@@ -15,11 +15,11 @@ from perdure.model.status import WorkloadStatus
 from perdure.policy import drift
 from tests.support.workloads import manifest
 
-BEFORE = {"image": "app:1", "restart": "always"}
+BEFORE = {"image": "localhost/app:1", "restart": "always"}
 
 
 def wish(workload: dict[str, Any], revision: int | None = None) -> Wish:
-    more = {} if revision is None else {"revision": revision}
+    more: dict[str, Any] = {} if revision is None else {"revision": revision}
     (only,) = prepare([manifest({"web": workload}, **more)], expect_generation=None, by="alice@laptop")
     return only
 
@@ -48,7 +48,7 @@ def accepted(workload: dict[str, Any], revision: int | None = None) -> WorkloadS
         ({**BEFORE, "tags": {"team": "shop"}}, Change.SETTINGS, ""),
         ({**BEFORE, "restart": "never"}, Change.SETTINGS, ""),
         ({**BEFORE, "environment": {"A": "1"}}, Change.REPLACED, ""),
-        ({**BEFORE, "image": "app:2"}, Change.REPLACED, "app:1 -> app:2"),
+        ({**BEFORE, "image": "localhost/app:2"}, Change.REPLACED, "localhost/app:1 -> localhost/app:2"),
     ],
 )
 def test_changes(now: dict[str, Any], change: Change, detail: str) -> None:
@@ -58,7 +58,7 @@ def test_changes(now: dict[str, Any], change: Change, detail: str) -> None:
 
 def test_what_is_not_there_is_new() -> None:
     plan = planned(wish(BEFORE), None)
-    assert (plan.change, plan.detail, plan.generation) == (Change.NEW, "app:1", 0)
+    assert (plan.change, plan.detail, plan.generation) == (Change.NEW, "localhost/app:1", 0)
 
 
 def test_an_older_revision_is_stale() -> None:
