@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How log records look, whoever wrote them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+
+import pytest
+
+from perdure.runtime import logs
+
+
+def record(message: str, **more: object) -> logging.LogRecord:
+    made = logging.getLogger("perdure.test").makeRecord("perdure.test", logging.WARNING, "f", 1, message, (), None)
+    made.__dict__.update(more)
+    return made
+
+
+def test_json_has_the_extras_as_keys() -> None:
+    shown = json.loads(logs.formatter("json").format(record("part has ended", part="host", pid=7)))
+    assert shown.pop("timestamp").endswith("Z")
+    assert shown == {"event": "part has ended", "level": "warning", "logger": "perdure.test", "part": "host", "pid": 7}
+
+
+def test_json_tells_of_exceptions() -> None:
+    try:
+        raise ValueError("broken")
+    except ValueError:
+        shown = json.loads(logs.formatter("json").format(record("failed", exc_info=sys.exc_info())))
+    (error,) = shown["exception"]
+    assert (error["exc_type"], error["exc_value"]) == ("ValueError", "broken")
+
+
+def test_what_is_for_programs_is_left_out() -> None:
+    """The SDK attaches its own object to the lines of its native part."""
+    assert "temporal_log" not in logs.formatter("json").format(record("lost", temporal_log=object()))
+
+
+def test_the_console_has_text_for_people(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
+    shown = logs.formatter("console").format(record("part has ended", part="host"))
+    assert "part has ended" in shown
+    assert "part=host" in shown
+    assert "\x1b" not in shown
