@@ -73,7 +73,6 @@ class Attempt:
         """
         beats = asyncio.create_task(self._beat())
         try:
-            await self._tell_late_pick_up()
             return await self._finish(work, yields_to_shutdown)
         except EngineFault as fault:
             raise await self._failure(fault) from None
@@ -104,17 +103,17 @@ class Attempt:
         return self._info.started_time + timedelta(seconds=time.monotonic() - self._began)
 
     async def _beat(self) -> None:
+        told = not self._is_picked_up_late() or await self._report(ReportKind.PICKED_UP)
         await asyncio.sleep(FIRST_BEAT.total_seconds())
         while True:
             activity.heartbeat(self._note)
+            told = told or await self._report(ReportKind.PICKED_UP)
             await asyncio.sleep(BEAT.total_seconds())
 
-    async def _tell_late_pick_up(self) -> None:
-        if self._note.fingerprint:
-            return  # it waited for the end of a backoff, and is shown so
+    def _is_picked_up_late(self) -> bool:
+        """Whether the work may be shown as waiting for its host. After a failure that we reported it is shown as such."""
         waited = self._info.started_time - self._info.current_attempt_scheduled_time
-        if waited >= PICKED_UP_LATE:
-            await self._report(ReportKind.PICKED_UP)
+        return waited >= PICKED_UP_LATE and not self._note.fingerprint
 
     async def _failure(self, raised: EngineFault) -> ApplicationError:
         """Report the fault if it tells something new, and set when to try again."""

@@ -18,7 +18,7 @@ HEARTBEAT = timedelta(seconds=5)
 PICK_UP = timedelta(seconds=10)
 """Work that no host has taken up after this long makes us ask whether the host is there."""
 
-PICK_UP_MAXIMUM = timedelta(minutes=5)
+PICK_UP_MAXIMUM = timedelta(hours=1)
 """The longest wait between two such questions; they double from PICK_UP, since each costs history."""
 
 START_LIMIT = timedelta(minutes=10)
