@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How log records look. Everybody logs by the standard library's loggers; structlog only renders what reaches the root.
 
-Temporal's ``workflow.logger`` and ``activity.logger`` are such loggers, and are silent during a replay.
+Temporal's ``workflow.logger`` and ``activity.logger`` are such loggers, and are silent during a replay. Tracebacks never show the
+values of variables, as structlog's own do: a secret may be among them.
 """
 
 from __future__ import annotations
@@ -48,9 +49,13 @@ def formatter(kind: Literal["console", "json"]) -> logging.Formatter:
     """The formatter that ``configure`` gives to the root."""
     final: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
     if kind == "json":
-        final += [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer(ensure_ascii=False)]
+        traces = structlog.processors.ExceptionRenderer(
+            structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+        )
+        final += [traces, structlog.processors.JSONRenderer(ensure_ascii=False)]
     else:
-        final += [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        plain = structlog.dev.plain_traceback
+        final += [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)]
     return structlog.stdlib.ProcessorFormatter(foreign_pre_chain=_SHARED, processors=final)
 
 
