@@ -17,6 +17,7 @@ async def test_a_crash_loop_slows_down_and_recovers(fleet: Fleet, engine: FakeEn
     """Two hundred ends in a row: the waits stay within the cap, and then it runs without a human (case R1)."""
     await fleet.apply("web", spec())
     (container,) = engine.running("web")
+    status = await fleet.status("web")
     for number in range(1, 41):
         await fleet.container_ended("web", 1)
         began = await fleet.environment.get_current_time()
