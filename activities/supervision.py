@@ -63,7 +63,8 @@ class Watch:
         self._fence = fence
         self._believed: dict[str, _Believed] = {}
         self._pidfds: dict[str, int] = {}
-        self._checks: set[asyncio.Task[None]] = set()
+        self._checked: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     # ---- what the activities tell ----
 
@@ -86,9 +87,9 @@ class Watch:
             yield
         finally:
             task.cancel()
-            for check in self._checks:
-                check.cancel()
-            await asyncio.gather(task, *self._checks, return_exceptions=True)
+            for background in self._tasks:
+                background.cancel()
+            await asyncio.gather(task, *self._tasks, return_exceptions=True)
             for container_id in list(self._pidfds):
                 self._unfollow(container_id)
 
@@ -105,7 +106,7 @@ class Watch:
                     spread = random.uniform(1 - RESYNC_JITTER, 1 + RESYNC_JITTER)  # noqa: S311 - no secret depends on it
                     resync_at = datetime.now(UTC) + RESYNC_EVERY * spread
                 else:
-                    await self._compare(await self._list())
+                    self._compare(await self._list())
             except (EngineFault, RPCError) as error:
                 logger.warning("the host could not be looked at", extra={"host": self._host, "cause": str(error)})
                 await asyncio.sleep(TROUBLE_WAIT.total_seconds())
@@ -120,8 +121,8 @@ class Watch:
         for name, workload in known.items():
             if workload.status.live is not None and name not in self._believed:
                 self._believed[name] = _Believed(workload.status.live.container_id, workload.status.generation)
-        await self._compare(containers)
-        await self._remove_orphans(containers, known)
+        self._compare(containers)
+        self._remove_orphans(containers, known)
 
     async def _wake_parked(self) -> None:
         """A worker that starts may have brought the cure (another Podman, another CPU): parked workloads are tried again."""
@@ -132,17 +133,29 @@ class Watch:
     async def _list(self) -> list[Managed]:
         return await self._engine.list_managed(self._client.namespace, self._host)
 
-    async def _compare(self, containers: list[Managed]) -> None:
+    def _compare(self, containers: list[Managed]) -> None:
         """Look closer at every container that is believed to be up and is not, and follow those that are."""
         by_id = {container.container_id: container for container in containers}
         for name, believed in list(self._believed.items()):
             container = by_id.get(believed.container_id)
             if container is None or container.state in _ENDED:
-                await self._check(name)
+                self._check_soon(name)
             else:
                 self._follow(name, container)
         for container_id in set(self._pidfds) - set(by_id):
             self._unfollow(container_id)
+
+    def _check_soon(self, workload: str) -> None:
+        """Check in the background, once at a time: one workload that is slow to stop must not keep the others from being seen."""
+        if workload not in self._checked:
+            self._checked.add(workload)
+            self._spawn(self._check_once(workload))
+
+    async def _check_once(self, workload: str) -> None:
+        try:
+            await self._check(workload)
+        finally:
+            self._checked.discard(workload)
 
     async def _check(self, workload: str) -> None:
         """Tell the workflow if its container is not up, seen while nobody changes it."""
@@ -192,15 +205,18 @@ class Watch:
             return error.status is RPCStatusCode.NOT_FOUND
         return True
 
-    async def _remove_orphans(self, containers: list[Managed], known: dict[str, Known]) -> None:
+    def _remove_orphans(self, containers: list[Managed], known: dict[str, Known]) -> None:
         """Remove what no workload wants. The list of workloads may lag behind: each is asked for by name before."""
         for name in sorted({container.owner.workload for container in containers} - set(known)):
-            async with self._fence.alone(name):
-                if await describe_open(self._client, self._host, name) is not None:
-                    continue
-                logger.warning("an orphan is removed", extra={"host": self._host, "workload": name})
-                await self._engine.ensure_absent(self._client.namespace, self._host, name, ORPHAN_GRACE)
-                self._believed.pop(name, None)
+            self._spawn(self._remove_orphan(name))
+
+    async def _remove_orphan(self, workload: str) -> None:
+        async with self._fence.alone(workload):
+            if await describe_open(self._client, self._host, workload) is not None:
+                return
+            logger.warning("an orphan is removed", extra={"host": self._host, "workload": workload})
+            await self._engine.ensure_absent(self._client.namespace, self._host, workload, ORPHAN_GRACE)
+            self._believed.pop(workload, None)
 
     # ---- pidfds ----
 
@@ -211,7 +227,7 @@ class Watch:
         for container in found:
             if believed is not None and container.container_id == believed.container_id:
                 if container.state in _ENDED:
-                    await self._check(workload)
+                    self._check_soon(workload)
                 else:
                     self._follow(workload, container)
 
@@ -227,7 +243,7 @@ class Watch:
 
     def _died(self, workload: str, container_id: str) -> None:
         self._unfollow(container_id)
-        self._spawn(self._check(workload))
+        self._check_soon(workload)
 
     def _unfollow(self, container_id: str) -> None:
         pidfd = self._pidfds.pop(container_id, None)
@@ -235,14 +251,14 @@ class Watch:
             asyncio.get_running_loop().remove_reader(pidfd)
             os.close(pidfd)
 
-    def _spawn(self, check: Coroutine[Any, Any, None]) -> None:
-        """Run a check in the background; one that fails is made up for by the next list."""
-        task = asyncio.create_task(self._guarded(check))
-        self._checks.add(task)
-        task.add_done_callback(self._checks.discard)
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something in the background; what fails is made up for by the next list."""
+        task = asyncio.create_task(self._guarded(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    async def _guarded(self, check: Coroutine[Any, Any, None]) -> None:
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:
-            await check
-        except EngineFault as error:
+            await work
+        except (EngineFault, RPCError) as error:
             logger.warning("a container could not be looked at", extra={"host": self._host, "cause": str(error)})
