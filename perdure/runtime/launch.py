@@ -51,9 +51,10 @@ async def launch(stack: Stack, supervisor: Sequence[str]) -> StackRecord:
 
 
 async def _record_of(stack: Stack, process: Process, begins_at: int) -> StackRecord:
-    """Wait for the record of a supervisor that starts up."""
+    """Wait until a supervisor has taken charge and its server answers, an adopted one too."""
     for _ in range(round(READY_WITHIN.total_seconds() / LOOK_EVERY_SECONDS)):
-        if (record := stack.record) is not None and await _serves(stack, record):
+        record = stack.record
+        if record is not None and stack.supervisor is not None and await _serves(stack, record):
             return record
         if not process.running:
             process.reap()
