@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A storm: parts are killed and started again at random points while a user goes on applying manifests.
+"""A storm: parts are killed and started again at random points while a user goes on applying, and removing, workloads.
 
 Promises checked all along: at most one live container of each workload; new is never followed by old; the generation never goes
-backwards. And at the end, when all parts run again: no accepted apply was lost, and everything has converged.
+backwards. And at the end, when all parts run again: no accepted apply or removal was lost, and everything has converged.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from client.api import Reconciler, Wait
 from client.applying import Progress
+from client.errors import NotFound
 from perdure.model.manifest import Manifest
 from perdure.model.states import State, Substate
 from perdure.runtime.problems import Problem
@@ -38,6 +39,8 @@ from tests.support.workers import WorkerProcess
 from tests.support.workloads import manifest, reconciler
 
 HOST: Final = "edge-1"
+PASSING: Final = "passing"
+"""The name of one more workload, which comes and goes all the time and is gone at the end."""
 CALM_SECONDS: Final = (0.05, 1.5)
 """Between two kills, after what the next one waits for."""
 HASTE_SHARE: Final = 0.3
@@ -64,6 +67,7 @@ class Report:
     kills: Counter[str] = field(default_factory=Counter)
     containers_killed: int = 0
     wishes: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    removals: int = 0
     sends_repeated: int = 0
     starts: int = 0
     looks: int = 0
@@ -138,14 +142,15 @@ class Storm:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._watch_containers(over))
             tasks.create_task(self._watch_statuses(client, over))
-            appliers = [tasks.create_task(self._apply_until(client, name, over)) for name in self._names]
+            users = [tasks.create_task(self._apply_until(client, name, over)) for name in self._names]
+            users.append(tasks.create_task(self._come_and_go_until(client, over)))
             for _ in range(self._kills):
                 if self._random.random() >= HASTE_SHARE:
                     await self._see_a_start()
                 await asyncio.sleep(self._random.uniform(*CALM_SECONDS))
                 await self._kill_one()
             over.set()
-            await asyncio.gather(*appliers)
+            await asyncio.gather(*users)
 
     async def _see_a_start(self) -> None:
         before, patience_ends = len(self._journal.starts), time.monotonic() + PATIENCE_SECONDS
@@ -179,9 +184,21 @@ class Storm:
         chances = random.Random(f"{self.report.seed} {name}")
         while not over.is_set():
             await self._apply(client, name, is_good=chances.random() >= BAD_SHARE)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(over.wait(), chances.uniform(*APPLY_SECONDS) * len(self._names))
+            await self._think(chances, over)
         await self._apply(client, name, is_good=True)
+
+    async def _come_and_go_until(self, client: Reconciler, over: asyncio.Event) -> None:
+        """Apply a workload and remove it, again and again, whether it has become something meanwhile or not."""
+        chances = random.Random(f"{self.report.seed} {PASSING}")
+        while not over.is_set():
+            await self._apply(client, PASSING, is_good=True)
+            await self._think(chances, over)
+            await self._remove(client, PASSING)
+            await self._think(chances, over)
+
+    async def _think(self, chances: random.Random, over: asyncio.Event) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(over.wait(), chances.uniform(*APPLY_SECONDS) * len(self._names))
 
     async def _apply(self, client: Reconciler, name: str, *, is_good: bool) -> None:
         self.report.wishes[name] += 1
@@ -192,6 +209,19 @@ class Storm:
                 return
             self.report.sends_repeated += 1
             await asyncio.sleep(0.1)
+
+    async def _remove(self, client: Reconciler, name: str) -> None:
+        self.report.removals += 1
+        while True:
+            try:
+                await client.remove(HOST, name)
+            except NotFound:
+                return
+            except Problem:
+                self.report.sends_repeated += 1
+                await asyncio.sleep(0.1)
+            else:
+                return
 
     def _wish(self, name: str, number: int, *, is_good: bool) -> Manifest:
         workload = {
@@ -210,6 +240,8 @@ class Storm:
         while not over.is_set():
             with suppress(Problem, TimeoutError):
                 for status in await asyncio.wait_for(client.list(), timeout=5):
+                    if status.name == PASSING:  # each of its lives counts from one
+                        continue
                     before = self._generations[status.name]
                     if status.generation < before:
                         self._break(f"the generation went backwards: {status.name} {before} -> {status.generation}")
@@ -232,10 +264,11 @@ class Storm:
 
     async def _has_converged(self, client: Reconciler) -> bool:
         await asyncio.to_thread(self._journal.look)
-        wanted = dict(self.report.wishes)
+        wanted = {name: self.report.wishes[name] for name in self._names}
         living = {one.workload: one.wish for one in live_containers(self._journal.mark)}
         assert living == wanted, f"alive is {living}, wanted is {wanted}"
         statuses = {status.name: status for status in await client.list()}
+        assert statuses.keys() == wanted.keys(), f"known are {set(statuses)}"
         for name, wish in wanted.items():
             status = statuses[name]
             seen = (status.state, status.substate, status.generation, status.live and status.live.generation)
@@ -245,7 +278,7 @@ class Storm:
     async def _keep_histories(self) -> None:
         """Write what Temporal remembers beside the logs: without it nobody could tell why a promise was broken."""
         client = await self._temporal.connect("chaos")
-        for name in self._names:
+        for name in (*self._names, PASSING):
             history = await client.get_workflow_handle(names.workload_id(HOST, name)).fetch_history()
             (self._home / "state" / f"{name}.json").write_text(history.to_json())
 

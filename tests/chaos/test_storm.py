@@ -13,7 +13,7 @@ from tests.chaos.storm import Storm
 KILLS = 20
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 async def test_no_promise_breaks_in_a_storm() -> None:
     """Twenty kills of workers, Podman and Temporal: one live container each, nothing lost, all converged."""
     seed = random.randrange(10**6)
