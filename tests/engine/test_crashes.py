@@ -8,8 +8,12 @@ live; no process is left that belongs to no container.
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import re
+import shutil
+import signal
+import subprocess
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import timedelta
@@ -17,9 +21,12 @@ from pathlib import Path
 
 import pytest
 
-from activities.engine import EngineFault
+from activities.engine import EngineFault, Managed
+from activities.podman_engine import PodmanEngine
 from perdure.model.faults import FaultClass
+from perdure.model.observation import ContainerState
 from tests.engine.workload import Workload
+from tests.support.images import Images
 from tests.support.podman import IsolatedPodman, process_is_alive
 
 ROUNDS = 8
@@ -174,3 +181,37 @@ def forget_a_container(podman: IsolatedPodman, name: str, image: str) -> None:
     before = database.read_bytes()
     podman.cli("create", "--network=none", f"--name={name}", image)
     database.write_bytes(before)
+
+
+async def test_after_a_reboot_the_same_container_runs_again(tmp_path: Path) -> None:
+    """R10: what is below /run is gone, Podman calls all containers created, and they keep their ids."""
+    with IsolatedPodman() as podman:
+        engine = PodmanEngine(podman.url, files_dir=tmp_path / "files")
+        workload = Workload(engine, Images(podman).obedient())
+        try:
+            before = await workload.ensure()
+            (managed,) = await workload.containers()
+            pull_the_plug(podman, managed)
+            await asyncio.to_thread(podman.start)
+            assert [managed.state for managed in await workload.containers()] == [ContainerState.CREATED]
+            after = await workload.ensure()
+            assert after.container_id == before.container_id
+            assert len(await workload.running()) == 1
+            await workload.remove()
+        finally:
+            await engine.close()
+
+
+def pull_the_plug(podman: IsolatedPodman, managed: Managed) -> None:
+    """End everything at once, and lose what is not on a disk."""
+    shown = podman.inspect(managed.container_id)
+    assert shown is not None
+    podman.kill()
+    for pid in (int(shown["State"]["ConmonPid"]), managed.pid):
+        os.kill(pid, signal.SIGKILL)
+    for mount in re.findall(
+        rf"^\S+ ({re.escape(str(podman.service.home))}/\S+)", Path("/proc/mounts").read_text(), re.MULTILINE
+    ):
+        subprocess.run(["umount", "-l", mount], check=False)
+    for folder in (podman.service.home / "run", podman.service.home / "tmp", Path("/run/runc") / managed.container_id):
+        shutil.rmtree(folder)

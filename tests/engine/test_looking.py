@@ -18,7 +18,7 @@ from activities.podman_engine import PodmanEngine
 from activities.podman_logs import CUT_MARK, LINE_LIMIT
 from perdure.model.faults import FaultClass, FaultKind
 from perdure.model.observation import ContainerState, Health, LastExit
-from perdure.model.workload import ContainerSpec, Healthcheck
+from perdure.model.workload import ContainerSpec, Healthcheck, Resources
 from tests.engine.workload import HOST, Workload, pull_fault
 from tests.support.podman import IsolatedPodman
 from tests.support.waiting import eventually_async
@@ -74,6 +74,14 @@ async def test_how_a_container_ended(workload: Workload, command: str, code: int
         assert exact is not None
         assert (exact.code, exact.signal) == (code, signal_name)
         await workload.ensure(workload.spec(command=("sh", "-c", script)))
+
+
+async def test_a_container_that_needs_too_much_memory_ends_by_sigkill(workload: Workload) -> None:
+    """R4: Podman 4.3 seldom knows that it was for want of memory, but the signal tells enough."""
+    hungry = workload.spec(command=("sh", "-c", "x=a; while :; do x=$x$x; done"), resources=Resources(memory=16 << 20))
+    await workload.ensure(hungry)
+    seen = await ended(workload)
+    assert (seen.code, seen.signal) == (137, "SIGKILL")
 
 
 async def test_a_running_or_absent_container_has_no_end(workload: Workload) -> None:

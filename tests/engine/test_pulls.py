@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 from base64 import b64encode
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -58,6 +60,11 @@ def front(fault_registry: FaultRegistry, pushed: Pushed, images: Images) -> Iter
 
 async def is_busy(front: FaultRegistry) -> bool:
     return front.in_flight(REPOSITORY) > 0
+
+
+async def hangs(front: FaultRegistry) -> bool:
+    """Whether a layer has been asked for, and is being sent."""
+    return await is_busy(front) and len(front.requests(REPOSITORY, "blob")) > 1
 
 
 async def is_idle(front: FaultRegistry) -> bool:
@@ -166,9 +173,10 @@ async def test_a_new_pull_begins_while_the_old_one_is_called_off(
     image = front.reference(REPOSITORY)
     front.sabotage(REPOSITORY, half_a_blob())
     old = asyncio.create_task(patient_engine.pull(image, ignore))
-    await eventually_async(lambda: is_busy(front), within=5)
+    await eventually_async(lambda: hangs(front), within=5)
     front.heal(REPOSITORY)
     old.cancel()
+    await asyncio.sleep(0)
     assert (await pull(patient_engine, image)).image_id
     assert old.cancelled()
 
@@ -194,6 +202,28 @@ async def test_a_local_image_starts_while_its_registry_is_down(
     await workload.ensure(spec)
     assert len(await workload.running()) == 1
     await workload.remove()
+
+
+@pytest.fixture
+def no_room(podman: IsolatedPodman) -> Iterator[Callable[[], None]]:
+    """One megabyte for the copies of layers under way, until it is called."""
+    folder = podman.service.home / "copies"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], check=True)
+    with ExitStack() as mounted:
+        mounted.callback(lambda: subprocess.run(["umount", "-l", folder], check=True))
+        yield mounted.close
+
+
+async def test_a_full_disk_heals_when_there_is_room(
+    engine: PodmanEngine, front: FaultRegistry, no_room: Callable[[], None]
+) -> None:
+    """L5: a fault of its own, which no retry against the registry is to blame for."""
+    image = front.reference(REPOSITORY)
+    fault = (await pull_fault(engine, image)).fault
+    assert (fault.kind, fault.fault_class) == (FaultKind.DISK_FULL, FaultClass.TRANSIENT)
+    assert "no space left on device" in fault.message
+    no_room()
+    await pull(engine, image)
 
 
 PASSWORD = "p^s s%41"
