@@ -15,7 +15,7 @@ from pydantic import AwareDatetime, Field
 from perdure.model.base import Model
 from perdure.model.faults import LastError
 from perdure.model.messages import ApplyRequest, Outcome
-from perdure.model.observation import LastExit, Live
+from perdure.model.observation import LastExit, Live, Observation
 from perdure.model.states import State, Substate
 from perdure.model.status import Transition, WorkloadStatus
 from perdure.model.values import Duration
@@ -98,6 +98,8 @@ class Record(Model):
     last_error: LastError | None = None
     last_fingerprint: str = ""
     live: Live | None = None
+    ended_early: Observation | None = None
+    """The end of a container, told before the attempt that started it was done: a host's news may overtake its answer."""
     last_exit: LastExit | None = None
     restarts: int = 0
     crashes: int = 0

@@ -13,7 +13,7 @@ from perdure.model.messages import AttemptReport, HostPresence, ReportKind
 from perdure.model.observation import Live
 from perdure.model.record import Course, Record
 from perdure.model.states import State, Substate
-from perdure.policy import backoff, transitions
+from perdure.policy import backoff, sightings, transitions
 from perdure.policy.shorten import shorten
 
 REASON_LIMIT_BYTES = 200
@@ -131,7 +131,8 @@ def container_started(record: Record, live: Live, now: datetime) -> Record:
         **transitions.no_attempt(),
     )
     reason = f"container {live.container_id[:12]} runs"
-    return transitions.entered(record, State.RUNNING, transitions.health_substate(live.health), now, reason)
+    record = transitions.entered(record, State.RUNNING, transitions.health_substate(live.health), now, reason)
+    return sightings.overtaken(record, now)
 
 
 def rejected(record: Record, fault: Fault, attempt: int, now: datetime) -> Record:

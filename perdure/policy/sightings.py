@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What hosts see of a workload's container, and what follows. Pure, and total; only the container believed to be up counts."""
+"""What hosts see of a workload's container, and what follows. Pure, and total; only the container believed to be up counts.
+
+A container that ends at once may be seen to end before the answer of its start has arrived: the two travel on ways of their
+own. Such news is kept until the answer comes.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,13 @@ from perdure.model.states import State, Substate
 from perdure.policy import restart, transitions
 
 
+_ENDS = (ContainerState.EXITED, ContainerState.DEAD, ContainerState.MISSING)
+
+
 def observed(record: Record, seen: Observation, now: datetime) -> Record:
     """A host saw something happen to the container. Only the container that is believed to be up counts."""
+    if record.course is Course.START and seen.state in _ENDS:
+        record = record.but(ended_early=seen)
     live = record.live
     if live is None or seen.container_id != live.container_id or record.course is Course.GONE:
         return record
@@ -22,6 +31,24 @@ def observed(record: Record, seen: Observation, now: datetime) -> Record:
             return _health_seen(record, live, seen, now)
         case ContainerState.EXITED | ContainerState.DEAD | ContainerState.MISSING:
             return _ended(record, live, seen, now)
+
+
+def overtaken(record: Record, now: datetime) -> Record:
+    """A start was answered: make up for the end of its container, if that was told before."""
+    seen, live = record.ended_early, record.live
+    if seen is None:
+        return record
+    record = record.but(ended_early=None)
+    if live is None or seen.container_id != live.container_id or _is_of_an_earlier_run(seen, live):
+        return record
+    return observed(record, seen, now)
+
+
+def _is_of_an_earlier_run(seen: Observation, live: Live) -> bool:
+    """Whether the same container was started again since. Podman's list knows whole seconds only."""
+    if seen.started_at is None or live.started_at is None:
+        return False
+    return seen.started_at < live.started_at.replace(microsecond=0)
 
 
 def _health_seen(record: Record, live: Live, seen: Observation, now: datetime) -> Record:
