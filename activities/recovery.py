@@ -24,7 +24,8 @@ from temporalio.client import (
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError, RPCStatusCode
 
-from perdure.model.faults import Fault, FaultClass, FaultKind, Phase
+from perdure.model.catalogue import make_fault
+from perdure.model.faults import FaultKind, Phase
 from perdure.model.states import State
 from perdure.model.status import WorkloadStatus
 from perdure.wire import names
@@ -34,6 +35,7 @@ logger = logging.getLogger(__name__)
 AGAIN_AFTER = timedelta(milliseconds=100)
 """A lost attempt is made again at once: nothing says that it would fail."""
 
+_PHASES = {names.PULL: Phase.PULL, names.ENSURE: Phase.START, names.STOP: Phase.STOP}
 _AT_WORK = (State.PENDING, State.STOPPING)
 
 
@@ -94,18 +96,13 @@ async def release_lost_attempts(client: Client, host: str, workloads: Iterable[K
                 handle = client.get_async_activity_handle(
                     workflow_id=found.id, run_id=found.run_id, activity_id=pending.activity_id
                 )
-                released += await _release(handle, host)
+                released += await _release(handle, host, _PHASES.get(pending.activity_type.name, Phase.START))
     return released
 
 
-async def _release(handle: AsyncActivityHandle, host: str) -> bool:
-    fault = Fault(
-        kind=FaultKind.WORKER_LOST,
-        fault_class=FaultClass.TRANSIENT,
-        phase=Phase.START,
-        message=f"the worker of host {host} ended in the middle of the attempt",
-        hint="it is made again",
-    )
+async def _release(handle: AsyncActivityHandle, host: str, phase: Phase) -> bool:
+    message = f"the worker of host {host} ended in the middle of the attempt"
+    fault = make_fault(FaultKind.WORKER_LOST, phase, message)
     lost = ApplicationError(
         fault.message,
         fault,

@@ -23,7 +23,8 @@ from temporalio.exceptions import ApplicationError, FailureError, TimeoutType
 from temporalio.exceptions import TimeoutError as TemporalTimeoutError
 
 from client.errors import Incompatible
-from perdure.model.faults import MESSAGE_LIMIT_BYTES, Fault, FaultClass, FaultKind, LastError, Phase
+from perdure.model.catalogue import make_fault
+from perdure.model.faults import MESSAGE_LIMIT_BYTES, Fault, FaultKind, LastError, Phase
 from perdure.model.states import State, Substate
 from perdure.model.status import WorkloadStatus
 from perdure.policy import identity
@@ -155,24 +156,30 @@ def _fault(error: BaseException, worker: str, phase: Phase) -> Fault:
             return _unclassified(phase, error)
     if isinstance(error, TemporalTimeoutError) and error.type is TimeoutType.HEARTBEAT:
         message = f"the worker {worker} stopped answering in the middle of a try"
-        return Fault(kind=FaultKind.WORKER_LOST, fault_class=FaultClass.TRANSIENT, phase=phase, message=message)
+        return make_fault(FaultKind.WORKER_LOST, phase, message)
     if isinstance(error, TemporalTimeoutError):
-        message = "a try took longer than it may"
-        return Fault(kind=FaultKind.TIMED_OUT, fault_class=FaultClass.TRANSIENT, phase=phase, message=message)
+        return make_fault(FaultKind.TIMED_OUT, phase, "a try took longer than it may")
     return _unclassified(phase, error)
 
 
 def _attempt(error: BaseException | None, failed_since_scheduled: int) -> int:
-    """The number of the failed try: as its host counted it, else as the server counts, which forgets what was before."""
+    """The number of the failed try: as its host counted it, else as the server counts, which forgets what was before.
+
+    A try that ended because its worker was stopped has not failed, and is made again under the same number. Who tells that a try
+    was lost with its worker does not know its number, and says 0.
+    """
     if isinstance(error, ApplicationError) and len(error.details) > 1 and isinstance(error.details[1], int):
-        return error.details[1]
+        number = error.details[1]
+        if error.type == FaultKind.WORKER_SHUTDOWN:
+            return max(0, number - 1)
+        return number or failed_since_scheduled
     return failed_since_scheduled
 
 
 def _unclassified(phase: Phase, error: BaseException) -> Fault:
     text = error.message if isinstance(error, FailureError) else str(error)
     message = text.encode()[:MESSAGE_LIMIT_BYTES].decode(errors="ignore")
-    return Fault(kind=FaultKind.INTERNAL, fault_class=FaultClass.TRANSIENT, phase=phase, message=message)
+    return make_fault(FaultKind.INTERNAL, phase, message)
 
 
 def _time(info: PendingActivityInfo, field: str) -> datetime | None:

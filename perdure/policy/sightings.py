@@ -14,7 +14,6 @@ from perdure.model.record import Course, Record
 from perdure.model.states import State, Substate
 from perdure.policy import restart, transitions
 
-
 _ENDS = (ContainerState.EXITED, ContainerState.DEAD, ContainerState.MISSING)
 
 

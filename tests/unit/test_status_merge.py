@@ -10,9 +10,11 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.workflow.v1 import PendingActivityInfo
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, TimeoutType
+from temporalio.exceptions import TimeoutError as TemporalTimeoutError
 
 from client.statuses import PendingTry, merge, read_pending
+from perdure.model.catalogue import make_fault
 from perdure.model.faults import Fault, FaultClass, FaultKind, LastError, Phase
 from perdure.model.states import State, Substate
 from perdure.model.status import WorkloadStatus
@@ -168,5 +170,18 @@ async def test_a_failure_of_another_kind_is_told_too() -> None:
 async def test_a_workers_shutdown_is_no_error_of_the_workload() -> None:
     """It tells how we work, not what is wrong."""
     shutdown = REFUSED.model_copy(update={"kind": FaultKind.WORKER_SHUTDOWN})
-    pending = await read_pending(await failed_with(failures.pack(shutdown, 1)), data_converter())
+    pending = await read_pending(await failed_with(failures.pack(shutdown, 7)), data_converter())
     assert pending.fault is None
+    assert pending.failed_attempt == 6, "it is made again as number 7"
+
+
+async def test_a_try_that_was_lost_with_its_worker_is_counted() -> None:
+    """Who tells of it does not know its number: the count must not go back for that. It says what to do, too."""
+    lost = make_fault(FaultKind.WORKER_LOST, Phase.PULL, "the worker ended")
+    pending = await read_pending(await failed_with(failures.pack(lost, 0), attempt=6), data_converter())
+    assert (pending.fault, pending.failed_attempt) == (lost, 5)
+    silent = TemporalTimeoutError("", type=TimeoutType.HEARTBEAT, last_heartbeat_details=[])
+    pending = await read_pending(await failed_with(silent, attempt=6), data_converter())
+    assert pending.fault is not None
+    assert (pending.fault.kind, pending.failed_attempt) == (FaultKind.WORKER_LOST, 5)
+    assert pending.fault.hint
