@@ -30,6 +30,7 @@ from client import applying, listing, planning
 from client.applying import Applying, ApplyResult
 from client.errors import Ambiguous, NotFound
 from client.listing import EVERYTHING, Filters
+from client.running import until_running
 from client.waiting import Condition, Waiting, look
 from perdure.model.messages import RetryRequest
 from perdure.model.status import WorkloadStatus
@@ -120,9 +121,15 @@ class Reconciler:
         wishes = applying.prepare(manifests, expect_generation=expect_generation, by=self._by)
         batch = Applying(self._client, wishes, listener)
         results = await batch.send()
-        if wait is not Wait.NONE:
-            results = await batch.follow(timeout)
-        return results
+        if wait is Wait.NONE:
+            return results
+        clock = asyncio.get_running_loop().time
+        begun = clock()
+        results = await batch.follow(timeout)
+        if wait is Wait.FIRST_ATTEMPT:
+            return results
+        left = timeout - timedelta(seconds=clock() - begun)
+        return await self._told(until_running(self._client, results, max(left, timedelta(0))))
 
     async def plan(self, manifests: Sequence[Manifest]) -> tuple[planning.Planned, ...]:
         """What ``apply`` would do to each workload."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which workloads there are, by one search of the server.
 
-What a search finds may be some 0.05 s old, so one workload that is known by host and name is asked for directly
-(``client.waiting.look``). Rows whose try goes on are completed one by one.
+What a search finds may be some 0.05 s old, so workloads that are asked for by name are then looked at one by one, like those
+whose try goes on, of which the server knows more.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ async def find(client: Client, filters: Filters) -> tuple[WorkloadStatus, ...]:
 
     async def complete(row: WorkflowExecution) -> WorkloadStatus | None:
         status = await _from_row(row)
-        if status.substate not in TRYING:
+        if status.substate not in TRYING and not filters.names:
             return status
         async with slots:
             try:

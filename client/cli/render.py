@@ -1,33 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How statuses look. Pure: statuses and the time in, text out.
-
-A table for a terminal is cut to its width, in the middle of the error, because its end often names the culprit. Elsewhere
-nothing is ever cut.
-"""
+"""How statuses look. Pure: statuses and the time in, text out."""
 
 from __future__ import annotations
 
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from client.cli.tables import Cell, Row, table
 from perdure.model.states import State, Substate
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from client.applying import ApplyResult
-    from client.planning import Planned
     from perdure.model.faults import LastError
     from perdure.model.status import WorkloadStatus
 
-SHORTEST_ERROR: Final = 24
-"""A terminal too narrow for this much of the error gets a line that is too long instead."""
-GAP: Final = "  "
 _STYLES: Final = {
     State.RUNNING: "green",
     State.SUCCEEDED: "green",
@@ -49,17 +40,6 @@ class Format(StrEnum):
     JSON = "json"
     YAML = "yaml"
     NAME = "name"
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One cell of a table."""
-
-    text: str
-    style: str = ""
-
-
-Row = tuple[Cell, ...]
 
 
 def statuses(found: Sequence[WorkloadStatus], form: Format, *, now: datetime, width: int | None) -> list[Text]:
@@ -115,25 +95,7 @@ def row(status: WorkloadStatus, now: datetime, *, is_wide: bool = False) -> Row:
             Cell(str(status.restarts)),
             Cell(_exit_text(status) or "-"),
         ]
-    return (*cells, Cell(_one_line(error) or status.warning or "-"))
-
-
-def table(names: Sequence[str], rows: Sequence[Row], width: int | None) -> list[Text]:
-    """Lines with aligned columns; the last column is cut in the middle where the width asks for it."""
-    from rich.text import Text
-
-    texts = [tuple(names), *(tuple(cell.text for cell in cells) for cells in rows)]
-    widths = [max(len(line[column]) for line in texts) for column in range(len(names) - 1)]
-    room = None if width is None else max(width - sum(widths) - len(GAP) * len(widths), SHORTEST_ERROR)
-    lines = []
-    heading: Row = tuple(Cell(name, "bold") for name in names)
-    for cells in (heading, *rows):
-        line = Text()
-        for cell, wide in zip(cells, widths, strict=False):
-            line.append(cell.text, cell.style).append(" " * (wide - len(cell.text)) + GAP)
-        line.append(middle_cut(cells[-1].text, room), cells[-1].style)
-        lines.append(line)
-    return lines
+    return (*cells, Cell(one_line(error) or status.warning or "-"))
 
 
 def description(status: WorkloadStatus, now: datetime, ui_url: str) -> str:
@@ -179,30 +141,6 @@ def description(status: WorkloadStatus, now: datetime, ui_url: str) -> str:
     return "\n".join(lines)
 
 
-def results(found: Sequence[ApplyResult], width: int | None) -> list[Text]:
-    """What became of an apply."""
-    rows = [
-        (Cell(result.label), Cell(word, style), Cell(_generation(result)), Cell(detail))
-        for result in found
-        for word, style, detail in (_outcome(result),)
-    ]
-    return table(("WORKLOAD", "RESULT", "GEN", "DETAIL"), rows, width)
-
-
-def plans(found: Sequence[Planned], width: int | None) -> list[Text]:
-    """What an apply would do."""
-    rows = [
-        (
-            Cell(f"{plan.host}/{plan.name}"),
-            Cell(plan.change.value),
-            Cell(str(plan.generation or "-")),
-            Cell(plan.detail or "-"),
-        )
-        for plan in found
-    ]
-    return table(("WORKLOAD", "CHANGE", "GEN", "DETAIL"), rows, width)
-
-
 def state_text(state: State, substate: Substate) -> str:
     """``Pending(PullBackoff)``; a substate that says nothing more is left out."""
     return state.value if substate.value in (Substate.OK.value, state.value) else f"{state.value}({substate.value})"
@@ -232,14 +170,6 @@ def stamp(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
 
 
-def middle_cut(text: str, room: int | None) -> str:
-    """The text, its middle cut out where it is longer than the room."""
-    if room is None or len(text) <= room:
-        return text
-    head = (room - 1) // 2
-    return f"{text[:head]}…{text[len(text) - (room - 1 - head) :]}"
-
-
 def to_yaml(data: object) -> str:
     """Data as YAML."""
     from ruamel.yaml import YAML
@@ -255,10 +185,6 @@ def to_yaml(data: object) -> str:
 
 def _data(status: WorkloadStatus) -> dict[str, object]:
     return status.model_dump(mode="json", by_alias=True)
-
-
-def _one_line(error: LastError | None) -> str:
-    return "" if error is None else " ".join(f"{error.kind.value}: {error.message}".split())
 
 
 def _error_lines(error: LastError, *, is_past: bool) -> list[str]:
@@ -281,36 +207,6 @@ def _exit_text(status: WorkloadStatus) -> str:
     return code + (f" ({last.signal})" if last.signal else "") + (" out of memory" if last.oom else "")
 
 
-def _generation(result: ApplyResult) -> str:
-    return str(result.answer.generation) if result.answer is not None and result.answer.generation else "-"
-
-
-def telling_error(result: ApplyResult) -> LastError | None:
-    """The error that explains a result; one of an earlier generation explains nothing."""
-    answer = result.answer
-    if answer is None or answer.error is None or answer.error.generation != answer.generation:
-        return None
-    return answer.error if answer.state not in (State.RUNNING, State.SUCCEEDED) and not answer.message else None
-
-
-def _outcome(result: ApplyResult) -> tuple[str, str, str]:
-    """The word for a result, its style, and what more there is to say."""
-    answer = result.answer
-    if answer is None:
-        return result.progress.value, "yellow" if result.is_accepted else "bold red", result.detail or "-"
-    detail = _one_line(telling_error(result)) or answer.message
-    if not detail and answer.live is not None:
-        detail = f"container {answer.live.container_id[:12]}"
-    if answer.outcome.value in ("unchanged", "updated"):
-        detail = f"{state_text(answer.state, answer.substate)} {detail}".strip()
-    return answer.outcome.value, _OUTCOME_STYLES.get(answer.outcome.value, "bold red"), detail or "-"
-
-
-_OUTCOME_STYLES: Final = {
-    "running": "green",
-    "unchanged": "green",
-    "updated": "green",
-    "retrying": "yellow",
-    "paused": "cyan",
-    "superseded": "yellow",
-}
+def one_line(error: LastError | None) -> str:
+    """Kind and message of an error, without line breaks."""
+    return "" if error is None else " ".join(f"{error.kind.value}: {error.message}".split())

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from client.applying import ApplyResult, Progress
-from client.cli import render
+from client.cli import render, results, tables
 from client.cli.render import Format
 from client.planning import Change, Planned
 from perdure.model.faults import FaultClass, FaultKind, LastError, Phase
@@ -168,7 +168,7 @@ def test_a_due_try_is_now() -> None:
 
 @given(text=st.text(max_size=80), room=st.integers(min_value=3, max_value=60))
 def test_a_cut_text_fits_and_keeps_its_ends(text: str, room: int) -> None:
-    cut = render.middle_cut(text, room)
+    cut = tables.middle_cut(text, room)
     assert len(cut) <= room or cut == text
     assert len(text) <= room or (cut[0], cut[-1]) == (text[0], text[-1])
 
@@ -203,7 +203,7 @@ def test_results_of_an_apply() -> None:
         ApplyResult("edge-1", "e", "5", Progress.UNCERTAIN, None, "the server did not answer"),
         ApplyResult("edge-1", "f", "6"),
     ]
-    assert "\n".join(line.plain for line in render.results(found, None)) == (
+    assert "\n".join(line.plain for line in results.results(found, None)) == (
         """\
 WORKLOAD  RESULT     GEN  DETAIL
 edge-1/a  running    3    container f00dcafef00d
@@ -221,7 +221,7 @@ def test_plans() -> None:
         Planned("edge-1", "a", Change.NEW, 0, "app:1"),
         Planned("edge-1", "b", Change.REPLACED, 4, "app:1 -> app:2"),
     ]
-    assert "\n".join(line.plain for line in render.plans(found, None)) == (
+    assert "\n".join(line.plain for line in results.plans(found, None)) == (
         """\
 WORKLOAD  CHANGE    GEN  DETAIL
 edge-1/a  new       -    app:1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from client.cli import console, exits, render, session
+from client.cli import console, exits, results, session
 from client.cli.exits import Exit
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def apply(
 
     async def act(fleet: Reconciler) -> Exit:
         if dry_run:
-            console.out_lines(render.plans(await fleet.plan(wanted), console.width()))
+            console.out_lines(results.plans(await fleet.plan(wanted), console.width()))
             return Exit.DONE
         return await _apply(fleet, wanted, wait, timeout, expect_generation)
 
@@ -63,24 +63,24 @@ async def _apply(
 ) -> Exit:
     from client.api import Wait as Stay
 
-    results = await fleet.apply(wanted, wait=Stay(wait.value), timeout=timeout, expect_generation=expect_generation)
-    console.out_lines(render.results(results, console.width()))
-    _explain(results)
-    return exits.worst(exits.of_result(result) for result in results)
+    found = await fleet.apply(wanted, wait=Stay(wait.value), timeout=timeout, expect_generation=expect_generation)
+    console.out_lines(results.results(found, console.width()))
+    _explain(found)
+    return exits.worst(exits.of_result(result) for result in found)
 
 
-def _explain(results: tuple[ApplyResult, ...]) -> None:
+def _explain(found: tuple[ApplyResult, ...]) -> None:
     """Say what the table cannot: hints, and what was sent when the server failed in the middle."""
-    accepted = sum(result.is_accepted for result in results)
-    if accepted < len(results):
+    accepted = sum(result.is_accepted for result in found)
+    if accepted < len(found):
         console.error(
-            f"the server failed in the middle: {accepted} of {len(results)} workloads were accepted",
+            f"the server failed in the middle: {accepted} of {len(found)} workloads were accepted",
             "Apply the same files again: what was accepted already is not changed by that.",
         )
     hints = {
         error.hint: result.label
-        for result in results
-        if (error := render.telling_error(result)) is not None and error.hint
+        for result in found
+        if (error := results.telling_error(result)) is not None and error.hint
     }
     for hint, label in hints.items():
         console.note(f"hint: {label}: {hint}")

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -55,7 +57,7 @@ def workloads(
     async def act(fleet: Reconciler) -> Exit:
         if watch:
             return await _watch(fleet, filters, names or [], output)
-        found = _named(await fleet.list(filters), names or [])
+        found = await _find(fleet, filters, names or [])
         _show(found, output)
         missing = [name for name in names or () if not _named(found, [name])]
         for name in missing:
@@ -63,6 +65,21 @@ def workloads(
         return Exit.NOT_FOUND if missing else Exit.DONE
 
     raise typer.Exit(session.on_fleet(act))
+
+
+async def _find(fleet: Reconciler, filters: Filters, names: list[str]) -> list[WorkloadStatus]:
+    """Those that match. What was applied this moment may not be in the list yet, so full names are looked up on their own."""
+    from client.errors import NotFound
+    from client.listing import Filters as Only
+
+    found = _named(await fleet.list(filters), names)
+    if replace(filters, names=()) != Only():
+        return found
+    for host, slash, name in (full.partition("/") for full in names):
+        if slash and not _named(found, [f"{host}/{name}"]):
+            with suppress(NotFound):
+                found.append(await fleet.status(host, name))
+    return found
 
 
 async def _watch(fleet: Reconciler, filters: Filters, names: list[str], output: Format) -> Exit:
