@@ -7,6 +7,7 @@ that runs already, as HOST:PORT.
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import AsyncIterator, Iterator
 
@@ -18,6 +19,7 @@ from perdure.wire.converter import data_converter
 from tests.support.certificates import Certificate, issue_certificate
 from tests.support.fault_registry import FaultRegistry
 from tests.support.images import Images
+from tests.support.leftovers import sweep
 from tests.support.podman import IsolatedPodman
 from tests.support.registry import Registry
 from tests.support.temporal import TemporalServer, time_skipping
@@ -30,6 +32,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="dev|time-skipping|HOST:PORT",
         help="the server that workflow tests run on (default: %(default)s)",
     )
+
+
+def pytest_sessionstart() -> None:
+    # SIGTERM, too, lets pytest end its fixtures; what SIGKILL leaves is swept away by the next session.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    sweep()
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ import random
 import sys
 
 from tests.chaos.storm import Storm
+from tests.support.leftovers import sweep
 
 
 def main() -> int:
@@ -23,6 +24,7 @@ def main() -> int:
     )
     chosen = parser.parse_args()
     sys.stderr.write(f"seed {chosen.seed}\n")
+    sweep()
     report = asyncio.run(Storm(kills=chosen.kills, seed=chosen.seed, workloads=chosen.workloads).run())
     sys.stdout.write(json.dumps(report.as_json(), indent=2) + "\n")
     return 0 if report.passed else 1

@@ -12,13 +12,11 @@ import os
 import random
 import shutil
 import signal
-import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 from client.api import Reconciler, Wait
@@ -30,6 +28,7 @@ from perdure.runtime.problems import Problem
 from perdure.wire import names
 from tests.chaos.journal import SCRIPT, Journal, live_containers
 from tests.support.images import Images
+from tests.support.leftovers import make_home
 from tests.support.nursery import Nursery
 from tests.support.podman import IsolatedPodman
 from tests.support.ports import free_port
@@ -100,7 +99,7 @@ class Storm:
         self.report = Report(seed)
         self._kills = kills
         self._random = random.Random(seed)
-        self._home = Path(tempfile.mkdtemp(prefix="perdure-chaos-"))
+        self._home = make_home("chaos")
         (self._home / "journal").mkdir()
         self._journal = Journal(self._home / "journal", mark=f"{os.getpid()}-{seed}")
         self._names = [f"w{number}" for number in range(workloads)]

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
 from perdure.runtime.podman_service import PodmanService
+from tests.support.leftovers import make_home
 
 
 class IsolatedPodman:
@@ -21,7 +21,7 @@ class IsolatedPodman:
     """
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
-        home = Path(tempfile.mkdtemp(prefix="perdure-podman-", dir="/tmp"))
+        home = make_home("podman")
         self.service = PodmanService(
             home, private=True, insecure_registries=["localhost"], environment={"TZ": "UTC", **(environment or {})}
         )

@@ -7,14 +7,13 @@ import json
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final, Self
 
 import bcrypt
 
 from tests.support.certificates import Certificate
+from tests.support.leftovers import make_home
 from tests.support.ports import free_port, is_listening
 from tests.support.waiting import eventually
 
@@ -30,7 +29,7 @@ class Registry:
     """
 
     def __init__(self, users: Mapping[str, str] | None = None, certificate: Certificate | None = None) -> None:
-        self.home = Path(tempfile.mkdtemp(prefix="perdure-registry-"))
+        self.home = make_home("registry")
         self.port = free_port()
         # Podman in tests takes localhost for insecure, 127.0.0.1 not: see IsolatedPodman.
         self.address = f"{'127.0.0.1' if certificate else 'localhost'}:{self.port}"

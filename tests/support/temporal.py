@@ -6,7 +6,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache
@@ -22,6 +21,7 @@ from temporalio.testing import WorkflowEnvironment
 from perdure.runtime.temporal_server import DYNAMIC_CONFIG, PRAGMAS
 from perdure.wire import names
 from perdure.wire.converter import data_converter
+from tests.support.leftovers import make_home
 from tests.support.ports import free_ports
 from tests.support.waiting import eventually
 
@@ -35,7 +35,7 @@ class TemporalServer:
     """
 
     def __init__(self, *, ui: bool = False, dynamic_config: tuple[str, ...] = ()) -> None:
-        self.home = Path(tempfile.mkdtemp(prefix="perdure-temporal-"))
+        self.home = make_home("temporal")
         self.port, self.ui_port, self._http_port, self._metrics_port = free_ports(4)
         self.address = f"127.0.0.1:{self.port}"
         self.ui_url = f"http://127.0.0.1:{self.ui_port}" if ui else None
