@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.support.leftovers import make_home, sweep
+from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 SESSION = """
@@ -35,8 +36,9 @@ def test_what_a_killed_session_left_is_swept_away() -> None:
         registry, podman, pid = session.stdout.readline().decode().split()
         assert Path(registry) not in sweep()
         session.kill()
-    assert {Path(registry), Path(podman)} <= set(sweep())
-    assert not any(Path(home).exists() for home in (registry, podman))
+    sweep()
+    # Another session on this machine may have been faster, and still be at it.
+    eventually(lambda: not any(Path(home).exists() for home in (registry, podman)), within=30)
     assert podman not in Path("/proc/mounts").read_text()
     assert not Path("/proc", pid).exists()
     assert ours.exists()
