@@ -16,7 +16,8 @@ from typing import Final
 from activities.architecture import check_architecture
 from activities.engine import EngineFault, Managed, Ownership
 from activities.expected_ends import ExpectedEnds
-from activities.podman_api import Json, PodmanApi, Refused
+from activities.podman_api import PodmanApi
+from activities.podman_connection import Json, Refused
 from activities.podman_facts import (
     FLEET,
     HOST,
@@ -179,7 +180,7 @@ class Convergence:
         self._expected_ends.discard(container_id)
         try:
             if container is not None and inspected_state(container, self._processes) is ContainerState.PAUSED:
-                await self._api.post(container_id, "unpause", Phase.START)
+                await self._api.unpause(container_id, Phase.START)
             else:
                 await self._api.start(container_id, Phase.START)
         except Refused as refused:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Podman as a container engine: the parts put together, one workload at a time.
 
-What each part knows: ``podman_api`` how to call without blocking, ``podman_pull`` pulls, ``podman_convergence`` how to get
+What each part knows: ``podman_connection`` how to call without blocking, ``podman_pull`` pulls, ``podman_convergence`` how to get
 from what is there to what is wanted, ``podman_removal`` how to end a container in any state, ``podman_spec`` and
 ``podman_facts`` Podman's JSON in both directions, ``translate`` what its errors mean.
 """
@@ -18,7 +18,8 @@ from weakref import WeakValueDictionary
 
 from activities.engine import EngineInfo, Managed, Ownership, Pulled, PullProgress
 from activities.expected_ends import ExpectedEnds
-from activities.podman_api import LIBPOD, PodmanApi, Refused
+from activities.podman_api import PodmanApi
+from activities.podman_connection import LIBPOD, PodmanConnection, Refused
 from activities.podman_convergence import Convergence
 from activities.podman_facts import Processes, inspected_exit
 from activities.podman_files import HostFiles
@@ -54,11 +55,12 @@ class PodmanEngine:
         call_timeout: timedelta = CALL_TIMEOUT,
     ) -> None:
         self.expected_ends = ExpectedEnds()
-        self._api = PodmanApi(url, call_timeout)
-        self._puller = Puller(self._api, patience or Patience())
+        self._connection = PodmanConnection(url, call_timeout)
+        self._api = PodmanApi(self._connection)
+        self._puller = Puller(self._connection, self._api, patience or Patience())
         self._convergence = Convergence(
             self._api,
-            processes=Processes(self._api.socket),
+            processes=Processes(self._connection.socket),
             files=HostFiles(files_dir),
             expected_ends=self.expected_ends,
         )
@@ -66,7 +68,7 @@ class PodmanEngine:
 
     async def info(self) -> EngineInfo:
         """Answer at once, or raise EngineUnreachable."""
-        return EngineInfo(name="Podman", version=await self._api.ping(Phase.START))
+        return EngineInfo(name="Podman", version=await self._api.version(Phase.START))
 
     async def has_image(self, image: str) -> bool:
         """Whether the image is local."""
@@ -122,7 +124,7 @@ class PodmanEngine:
         doing = f"read the logs of container {container_id}"
         try:
             url = f"{LIBPOD}/containers/{container_id}/logs"
-            async with self._api.stream("get", url, parameters, Phase.START, doing) as answer:
+            async with self._connection.stream("get", url, parameters, phase=Phase.START, doing=doing) as answer:
                 async for chunk in answer.aiter_raw(LINE_LIMIT):
                     for line in output.feed(chunk):
                         yield line
@@ -132,7 +134,7 @@ class PodmanEngine:
 
     async def close(self) -> None:
         """Let go of connections."""
-        await self._api.close()
+        await self._connection.close()
 
     @asynccontextmanager
     async def _workload(self, fleet: str, host: str, workload: str) -> AsyncIterator[None]:

@@ -15,18 +15,19 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterable
+from contextvars import copy_context
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from activities.architecture import check_architecture, wrong_architecture
 from activities.engine import EngineFault, Pulled, PullProgress
-from activities.podman_api import Json, PodmanApi, Refused
+from activities.podman_api import PodmanApi
+from activities.podman_connection import COMPAT, Json, PodmanConnection, Refused
 from activities.registry_probe import find_rate_limit
 from activities.translate import engine_fault, pull_fault, registry_of
 from perdure.model.faults import FaultKind, Phase
 from perdure.policy.progress import Pace, Patience, Stage
 
-_CREATE_IMAGE: Final = "http://podman/v1.41/images/create"
 Listener = Callable[[PullProgress], None]
 
 
@@ -41,7 +42,8 @@ class _Shared:
 class Puller:
     """All pulls of one engine."""
 
-    def __init__(self, api: PodmanApi, patience: Patience) -> None:
+    def __init__(self, connection: PodmanConnection, api: PodmanApi, patience: Patience) -> None:
+        self._connection = connection
         self._api = api
         self._patience = patience
         self._shared: dict[str, _Shared] = {}
@@ -54,11 +56,17 @@ class Puller:
         shared = self._shared.get(image)
         if shared is None:
             shared = self._shared[image] = self._begin(image)
-        shared.listeners.append(on_progress)
+        context = copy_context()
+
+        def listener(progress: PullProgress) -> None:
+            # The shared task has the context of whoever began it; each listener is called in its own.
+            context.run(on_progress, progress)
+
+        shared.listeners.append(listener)
         try:
             outcome = await asyncio.shield(shared.task)
         finally:
-            shared.listeners.remove(on_progress)
+            shared.listeners.remove(listener)
             if not shared.listeners and not shared.task.done():
                 await self._abandon(image, shared)
         if isinstance(outcome, EngineFault):
@@ -101,11 +109,11 @@ class Puller:
             raise engine_fault(FaultKind.SHORT_IMAGE_NAME, Phase.PULL, f"pull {image}", text)
         loop = asyncio.get_running_loop()
         pace = Pace(self._patience, loop.time())
-        doing = f"pull {image}"
+        url, parameters = f"{COMPAT}/images/create", {"fromImage": image}
         try:
             async with (
                 asyncio.timeout_at(pace.expires_at) as deadline,
-                self._api.stream("post", _CREATE_IMAGE, {"fromImage": image}, Phase.PULL, doing) as answer,
+                self._connection.stream("post", url, parameters, phase=Phase.PULL, doing=f"pull {image}") as answer,
             ):
                 async for line in answer.aiter_lines():
                     if (error := _read(line, pace, loop.time())) is not None:

@@ -14,7 +14,8 @@ from typing import Final
 
 from activities.engine import EngineFault
 from activities.expected_ends import ExpectedEnds
-from activities.podman_api import Json, PodmanApi, Refused
+from activities.podman_api import PodmanApi
+from activities.podman_connection import Json, Refused
 from activities.podman_facts import Processes, inspected_state, pid_of
 from activities.translate import engine_fault
 from perdure.model.faults import FaultKind, Phase
@@ -82,7 +83,7 @@ class Remover:
             grace = timedelta(seconds=int(container["Config"].get("StopTimeout") or 0))
         try:
             if container["State"].get("Status") == "paused":
-                await self._api.post(container_id, "unpause", phase)
+                await self._api.unpause(container_id, phase)
             if not self._processes.is_gone(container_id, pid_of(container)):
                 await self._api.stop(container_id, grace, STOP_MARGIN, phase)
         except Refused:

@@ -12,7 +12,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from activities.engine import Ownership
-from activities.podman_api import PodmanApi, Refused
+from activities.podman_api import PodmanApi
+from activities.podman_connection import Refused
 from activities.podman_removal import Remover
 from activities.podman_spec import create_spec
 from perdure.model.faults import Phase

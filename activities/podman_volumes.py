@@ -11,7 +11,8 @@ import asyncio
 import os
 
 from activities.engine import Ownership
-from activities.podman_api import PodmanApi, Refused
+from activities.podman_api import PodmanApi
+from activities.podman_connection import Refused
 from activities.podman_facts import FLEET, HOST, WORKLOAD
 from activities.translate import refusal_fault
 from perdure.model.faults import Phase
