@@ -124,11 +124,13 @@ async def from_memo(execution: WorkflowExecution) -> WorkloadStatus:
 
 
 async def from_description(description: WorkflowExecutionDescription) -> WorkloadStatus:
-    """What the workflow wrote down, completed."""
+    """What the workflow wrote down, completed.
+
+    A step that is being called off counts as well: the workflow writes down what comes after it only when it has ended.
+    """
     status = await from_memo(description)
     steps = [item for item in description.raw_description.pending_activities if item.activity_type.name in PHASES]
-    live = [item for item in steps if item.state != PendingActivityState.PENDING_ACTIVITY_STATE_CANCEL_REQUESTED]
-    return merge(status, await read_pending(live[-1], description.data_converter) if live else None)
+    return merge(status, await read_pending(steps[-1], description.data_converter) if steps else None)
 
 
 async def read_pending(info: PendingActivityInfo, converter: DataConverter) -> PendingTry:

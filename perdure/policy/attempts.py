@@ -51,7 +51,11 @@ def _failed(record: Record, fault: Fault, report: AttemptReport, now: datetime) 
     same = record.last_fingerprint == report.fingerprint and record.last_error is not None
     if report.attempt < record.attempt and record.failing:
         return record
-    record = transitions.with_error(record, fault, report.attempt, report.failures, report.at, same=same)
+    failures = report.failures
+    if same and record.last_error is not None and record.last_error.generation == record.generation:
+        # A step that was begun anew does not know how many failures of its predecessor were never reported.
+        failures = max(failures, report.attempt - record.last_error.attempt)
+    record = transitions.with_error(record, fault, report.attempt, failures, report.at, same=same)
     record = record.but(
         last_fingerprint=report.fingerprint,
         attempt=report.attempt,
