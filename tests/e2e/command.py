@@ -89,6 +89,12 @@ class Perdure:
         file.write_text(json.dumps(document), encoding="utf-8")  # every JSON document is a YAML document
         return file.name
 
+    @property
+    def address(self) -> str:
+        """Where the Temporal server of its stack is."""
+        address: str = json.loads((self.home / "stack.json").read_text())["temporalAddress"]
+        return address
+
     def status(self, workload: str) -> dict[str, Any]:
         """What ``describe -o json`` says."""
         found: dict[str, Any] = self("describe", workload, "-o", "json").data

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -10,10 +11,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from temporalio.client import Client
 
 from tests.e2e.command import Perdure
 from tests.support.images import Images
 from tests.support.podman import IsolatedPodman
+from tests.support.waiting import eventually_async
 
 
 @contextmanager
@@ -50,8 +53,22 @@ def perdure(shared_stack: Perdure, clean_podman: IsolatedPodman) -> Iterator[Per
     """The shared stack, without workloads before and after the test."""
     yield shared_stack
     clean_podman.start()
-    if left := shared_stack("get", "workloads", "-o", "name").out.split():
+    if left := shared_stack("get", "workloads", "--host", "edge-1", "-o", "name").out.split():
         shared_stack("delete", *left, "--timeout", "60s", code=None)
+    asyncio.run(end_workloads(shared_stack.address))
+
+
+async def end_workloads(address: str) -> None:
+    """End what cannot be deleted because its host never was."""
+    client = await Client.connect(address)
+    query = 'WorkflowType="Workload" AND ExecutionStatus="Running"'
+    async for row in client.list_workflows(query):
+        await client.get_workflow_handle(row.id).terminate()
+
+    async def none_is_left() -> bool:
+        return (await client.count_workflows(query)).count == 0
+
+    await eventually_async(none_is_left, within=30)
 
 
 @pytest.fixture(scope="session")

@@ -70,9 +70,8 @@ def test_an_apply_that_the_server_survives_only_in_part_says_which(new_home: New
     kill(perdure, "supervisor")
     kill(perdure, "control", "host")
     file = perdure.manifest({f"web-{number}": {"image": image} for number in range(150)}, host="nowhere")
-    address = json.loads((perdure.home / "stack.json").read_text())["temporalAddress"]
     applying = perdure.start("apply", "-f", file, "--wait", "none")
-    asyncio.run(some_are_there(address))
+    asyncio.run(some_are_there(perdure.address))
     kill(perdure, "temporal")
     out, err = applying.communicate(timeout=120)
     rows = [line.split()[:2] for line in out.splitlines()[1:]]

@@ -65,6 +65,25 @@ def test_a_failing_pull_returns_after_the_first_attempt_and_heals(
     assert perdure("wait", "late").out == "edge-1/late Running\n"
 
 
+def test_apply_can_stay_until_all_run(perdure: Perdure, image: str, images: Images, registry: Registry) -> None:
+    """It ends well when the missing image comes, with 6 where that takes too long, with 1 where it never can."""
+    reference = f"{registry.address}/team/later:1"
+    file = perdure.manifest({"web": {"image": image}, "later": {"image": reference}})
+    assert "inProgress" in perdure("apply", "-f", file, "--wait", "running", "--timeout", "10s", code=6).out
+    applying = perdure.start("apply", "-f", file, "--wait", "running", "--timeout", "120s")
+    images.push(images.obedient("later"), reference)
+    out, err = applying.communicate(timeout=120)
+    assert applying.returncode == 0, out + err
+    assert [line.split()[:2] for line in out.splitlines()[1:]] == [
+        ["edge-1/web", "unchanged"],
+        ["edge-1/later", "running"],
+    ]
+    once = {"image": image, "command": ["true"], "restart": "never"}
+    perdure("apply", "-f", perdure.manifest({"once": once}), "--wait", "running")
+    bad = perdure.manifest({"bad": {"image": image, "entrypoint": ["/no/such/program"]}})
+    perdure("apply", "-f", bad, "--wait", "running", code=1)
+
+
 def test_wait_is_not_fooled_by_the_old_generation(perdure: Perdure, image: str) -> None:
     """Case U2: after an apply, "running" means the new generation runs."""
     perdure("apply", "-f", perdure.manifest({"web": {"image": image}}))
