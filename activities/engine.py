@@ -104,7 +104,8 @@ class Engine(Protocol):
         An equal container (same incarnation and spec hash) is adopted if it runs, started if it does not, made again if it is
         broken. Every other container of the same workload on this host (same fleet, host and workload labels) is stopped and
         removed after the new one was made and before it is started. A container of somebody else is never touched.
-        Raises ImageMissing where the image is not local, before anything was changed.
+        Raises ImageMissing where the image is not local, and Superseded where a newer generation of the same incarnation is
+        there already, before anything was changed.
         """
 
     async def ensure_absent(self, fleet: str, host: str, workload: str, grace: timedelta) -> int:

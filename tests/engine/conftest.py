@@ -16,15 +16,15 @@ from tests.support.images import Images
 from tests.support.podman import IsolatedPodman
 
 SHORT = Patience(window=timedelta(seconds=2), unpacking=timedelta(seconds=20))
-LONG = Patience(window=timedelta(seconds=15))
-"""Podman itself tries a refused connection for three seconds."""
+LONG = Patience(window=timedelta(seconds=20))
+"""Podman itself tries a refused connection for three seconds, and a busy machine needs longer for everything."""
 
 
 @pytest.fixture
 def new_engine(podman: IsolatedPodman, files_dir: Path) -> Callable[..., PodmanEngine]:
     """Engines on the session's Podman, each as of a worker of its own; the caller closes them."""
 
-    def make(patience: Patience = SHORT) -> PodmanEngine:
+    def make(patience: Patience = LONG) -> PodmanEngine:
         return PodmanEngine(podman.url, files_dir=files_dir, patience=patience, call_timeout=timedelta(seconds=30))
 
     return make
@@ -32,7 +32,7 @@ def new_engine(podman: IsolatedPodman, files_dir: Path) -> Callable[..., PodmanE
 
 @pytest.fixture
 async def engine(podman: IsolatedPodman, new_engine: Callable[..., PodmanEngine]) -> AsyncIterator[PodmanEngine]:
-    """Podman as the worker sees it, impatient with pulls."""
+    """Podman as the worker sees it."""
     podman.start()
     engine = new_engine()
     yield engine
@@ -40,12 +40,12 @@ async def engine(podman: IsolatedPodman, new_engine: Callable[..., PodmanEngine]
 
 
 @pytest.fixture
-async def patient_engine(
+async def impatient_engine(
     podman: IsolatedPodman, new_engine: Callable[..., PodmanEngine]
 ) -> AsyncIterator[PodmanEngine]:
-    """The same with more patience."""
+    """The same with little patience for pulls, for those that should be cut off."""
     podman.start()
-    engine = new_engine(LONG)
+    engine = new_engine(SHORT)
     yield engine
     await engine.close()
 

@@ -89,11 +89,11 @@ async def test_a_pull_by_digest(engine: PodmanEngine, front: FaultRegistry, push
     assert await engine.has_image(image)
 
 
-async def test_bytes_are_told_on_the_way(patient_engine: PodmanEngine, front: FaultRegistry) -> None:
+async def test_bytes_are_told_on_the_way(engine: PodmanEngine, front: FaultRegistry) -> None:
     """A user sees how far it is."""
     front.sabotage(REPOSITORY, trickle(2 << 20))
     told: list[PullProgress] = []
-    await patient_engine.pull(front.reference(REPOSITORY), told.append)
+    await engine.pull(front.reference(REPOSITORY), told.append)
     sizes = [progress for progress in told if progress.total_bytes]
     assert sizes
     assert all(progress.done_bytes <= progress.total_bytes for progress in sizes)
@@ -124,11 +124,11 @@ async def test_a_trickle_is_cut_off(new_engine: Callable[..., PodmanEngine], fro
     assert "no progress for 3 s" in fault.message
 
 
-async def test_a_cancelled_pull_is_aborted_in_podman(patient_engine: PodmanEngine, front: FaultRegistry) -> None:
+async def test_a_cancelled_pull_is_aborted_in_podman(engine: PodmanEngine, front: FaultRegistry) -> None:
     """S2: its connections to the registry close within a moment, and the image never appears."""
     image = front.reference(REPOSITORY)
     front.sabotage(REPOSITORY, half_a_blob())
-    task = asyncio.create_task(patient_engine.pull(image, ignore))
+    task = asyncio.create_task(engine.pull(image, ignore))
     await eventually_async(lambda: is_busy(front), within=5)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -138,7 +138,7 @@ async def test_a_cancelled_pull_is_aborted_in_podman(patient_engine: PodmanEngin
     front.forget_requests()
     await asyncio.sleep(0.5)
     assert front.requests(REPOSITORY) == []
-    assert not await patient_engine.has_image(image)
+    assert not await engine.has_image(image)
 
 
 async def test_many_who_want_one_image_share_one_pull(engine: PodmanEngine, front: FaultRegistry) -> None:
@@ -152,13 +152,11 @@ async def test_many_who_want_one_image_share_one_pull(engine: PodmanEngine, fron
     assert all(told.values())
 
 
-async def test_a_shared_pull_survives_until_the_last_one_leaves(
-    patient_engine: PodmanEngine, front: FaultRegistry
-) -> None:
+async def test_a_shared_pull_survives_until_the_last_one_leaves(engine: PodmanEngine, front: FaultRegistry) -> None:
     """Whoever leaves takes nobody else's pull away, the one who began it included."""
     image = front.reference(REPOSITORY)
     front.sabotage(REPOSITORY, trickle(3 << 20))
-    first, second, third = (asyncio.create_task(patient_engine.pull(image, ignore)) for _ in range(3))
+    first, second, third = (asyncio.create_task(engine.pull(image, ignore)) for _ in range(3))
     await eventually_async(lambda: is_busy(front), within=5)
     first.cancel()
     third.cancel()
@@ -166,18 +164,16 @@ async def test_a_shared_pull_survives_until_the_last_one_leaves(
     assert [task.cancelled() for task in (first, third)] == [True, True]
 
 
-async def test_a_new_pull_begins_while_the_old_one_is_called_off(
-    patient_engine: PodmanEngine, front: FaultRegistry
-) -> None:
+async def test_a_new_pull_begins_while_the_old_one_is_called_off(engine: PodmanEngine, front: FaultRegistry) -> None:
     """Superseded and wanted again at once: the new one is not ended by the old one's end."""
     image = front.reference(REPOSITORY)
     front.sabotage(REPOSITORY, half_a_blob())
-    old = asyncio.create_task(patient_engine.pull(image, ignore))
+    old = asyncio.create_task(engine.pull(image, ignore))
     await eventually_async(lambda: hangs(front), within=5)
     front.heal(REPOSITORY)
     old.cancel()
     await asyncio.sleep(0)
-    assert (await pull(patient_engine, image)).image_id
+    assert (await pull(engine, image)).image_id
     assert old.cancelled()
 
 
