@@ -83,13 +83,16 @@ def host_presence_learned(record: Record, presence: HostPresence, now: datetime)
 
 
 def central_defaults_learned(record: Record, give_up_after: timedelta | None) -> Record:
-    """The control worker told its settings; they hold where the manifest is silent."""
-    if give_up_after == record.central_give_up_after:
-        return record
+    """The control worker told its settings; they hold where the manifest is silent.
+
+    A limit that is new to a step under way takes effect at its next try, which is scheduled anew with it.
+    """
     record = record.but(central_give_up_after=give_up_after)
-    if record.course not in (Course.START, Course.PULL):
+    begun = record.last_error.first_at if record.failing and record.last_error else record.since
+    give_up_at = transitions.deadline(record, begun)
+    if record.course not in transitions.WORKING or record.give_up_at == give_up_at:
         return record
-    return record.but(give_up_at=transitions.deadline(record, record.since))
+    return handed_over(record).but(give_up_at=give_up_at, turn=record.turn + 1)
 
 
 def image_found_missing(record: Record, now: datetime) -> Record:
