@@ -122,7 +122,10 @@ def _remembering(record: Record, apply_id: str, apply: Applied) -> Record:
 
 
 def removal_asked(record: Record, now: datetime) -> Record:
-    """A user wants it gone."""
+    """A user wants it gone; also what was applied while it was being removed, and waits to follow it."""
+    if (waiting := record.successor) is not None:
+        removed = Applied(generation=0, verdict=Outcome.REMOVED)
+        record = _remembering(record.but(successor=None), waiting.apply_id, removed)
     if record.removing or record.course is Course.GONE:
         return record
     record = record.but(

@@ -74,7 +74,14 @@ class Life(RuleBasedStateMachine):
 
     @rule()
     def remove(self) -> None:
+        waiting = self.record.successor
         self.take(wishes.removal_asked(self.record, self.now))
+        assert self.record.removing
+        assert self.record.successor is None
+        if waiting is not None:
+            answer = answers.answer(self.record, waiting.apply_id)
+            assert answer is not None
+            assert answer.outcome is Outcome.REMOVED
 
     @rule()
     def pause(self) -> None:
