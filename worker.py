@@ -40,6 +40,8 @@ GRACE = timedelta(seconds=10)
 """What is under way at a shutdown may end in this time; a pull gives itself back at once."""
 STICKY = timedelta(seconds=2)
 """After the death of a control worker another takes up its workflows this soon."""
+HOST_SLOTS = 64
+"""Starts and stops under way. The engine makes and starts few at a time; a stop that waits for its grace stands in no way."""
 HEARTBEAT_THROTTLE = timedelta(seconds=1)
 CACHED_WORKFLOWS = 5000
 """0.12 MB each, filled only with those that are active."""
@@ -87,7 +89,7 @@ async def host_role(client: Client, settings: Settings, host: str, engine: Engin
         worker(
             task_queue=names.host_queue(host),
             activities=[work.ensure, work.stop],
-            max_concurrent_activities=settings.start_slots,
+            max_concurrent_activities=HOST_SLOTS,
         ),
         worker(
             task_queue=names.pull_queue(host), activities=[work.pull], max_concurrent_activities=settings.pull_slots
@@ -121,7 +123,8 @@ async def serve(settings: Settings, *, control: bool, host: str | None) -> None:
             await roles.enter_async_context(control_role(client, settings))
         if host:
             roles.enter_context(host_lock(settings.home, host))
-            engine = PodmanEngine(podman_url(settings), files_dir=settings.home / "files" / client.namespace / host)
+            files = settings.home / "files" / client.namespace / host
+            engine = PodmanEngine(podman_url(settings), files_dir=files, start_slots=settings.start_slots)
             roles.push_async_callback(engine.close)
             await roles.enter_async_context(host_role(client, settings, host, engine))
         logger.info("worker is ready", extra={"control": control, "host": host, "fleet": client.namespace})

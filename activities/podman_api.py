@@ -20,8 +20,6 @@ from activities.podman_connection import Json, PodmanConnection, Refused
 from activities.translate import refusal_fault
 from perdure.model.faults import Phase
 
-START_SLOTS: Final = 4
-"""Creates and starts at once. On two cores four is the fastest: more only make each of them slower."""
 _HALF_REMOVED: Final = re.compile(r"container not known|getting container from store")
 
 
@@ -30,11 +28,15 @@ class PodmanApi:
 
     What only looks raises EngineFault alone. What changes something raises ``Refused`` where Podman says no, as what that
     means depends on what is tried; and EngineFault where Podman does not answer.
+
+    Args:
+        connection: to Podman.
+        start_slots: creates and starts at once; the others wait.
     """
 
-    def __init__(self, connection: PodmanConnection) -> None:
+    def __init__(self, connection: PodmanConnection, start_slots: int) -> None:
         self._connection = connection
-        self._slots = asyncio.Semaphore(START_SLOTS)
+        self._slots = asyncio.Semaphore(start_slots)
 
     # ---- looking ----
 

@@ -95,9 +95,9 @@ class Settings(BaseSettings):
     give_up_after: Duration | None = None
     """How long a failing workload is tried where its manifest says nothing; unset is for ever."""
     start_slots: Annotated[int, Field(ge=1, le=64)] = 4
-    """How many containers a host starts and stops at once. More than four make each start slower (measured on 2 cores)."""
-    pull_slots: Annotated[int, Field(ge=1, le=64)] = 3
-    """How many images a host pulls at once."""
+    """How many containers a host makes or starts at once. More than four make each start slower (measured on 2 cores)."""
+    pull_slots: Annotated[int, Field(ge=1, le=64)] = 5
+    """How many images a host pulls at once. A pull that hangs keeps its slot for a minute."""
     temporal_port: Annotated[int, Field(ge=0, le=65535)] = 7233
     """Where the embedded Temporal server listens, on the loopback address only; 0 takes a free one."""
     ui_port: Annotated[int, Field(ge=0, le=65535)] | None = None

@@ -31,6 +31,8 @@ DYNAMIC_CONFIG: Final = (
     # With more than one partition the order of priorities is only approximate.
     "matching.numTaskqueueReadPartitions=1",
     "matching.numTaskqueueWritePartitions=1",
+    # The memo holds the whole status, some KiB: below the limit by far, and no reason to warn at each change.
+    "limit.memoSize.warn=131072",
 )
 HEALTH_CHECK_TIMEOUT_SECONDS: Final = 5.0
 
