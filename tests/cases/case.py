@@ -55,13 +55,15 @@ class _Step(Model):
 class Case:
     """What a test does, on one host. Every name and repository is its own, so cases do not see each other's."""
 
-    def __init__(self, client: Client, host: Host, witness: Witness, front: FaultRegistry, builder: Images) -> None:
+    def __init__(
+        self, client: Client, host: Host, witness: Witness, front: FaultRegistry, builder: Images, *, mark: str = ""
+    ) -> None:
         self.client = client
         self.host = host
         self.witness = witness
         self.front = front
         self.fleet: Reconciler = reconciler(client, host.temporal)
-        self.mark = uuid4().hex[:8]
+        self.mark = mark or uuid4().hex[:8]
         self.began_at = datetime.now(UTC)
         self.workloads: list[Workload] = []
         self._builder = builder
@@ -89,12 +91,21 @@ class Case:
         """How an image of this case is called behind the front, whether it was pushed or not."""
         return self.front.reference(self.repository(name))
 
-    async def push(self, name: str = "v1", *, shell: str = OBEDIENT, mebibytes: int = 0) -> str:
+    async def push(
+        self, name: str = "v1", *, shell: str = OBEDIENT, mebibytes: int = 0, architecture: str | None = None
+    ) -> str:
         """Push an image that no host has a layer of, and return how it is called behind the front."""
         extra = {"ballast": uuid4().bytes * 400 + os.urandom(mebibytes << 20)}
-        local = await asyncio.to_thread(self._builder.make, f"{self.repository(name)}:1", ("sh", "-c", shell), extra=extra)
-        await asyncio.to_thread(self._builder.push, local, self.front.upstream.reference(self.repository(name)))
-        await asyncio.to_thread(self._builder.forget, local)
+
+        def push() -> None:
+            command = ("sh", "-c", shell)
+            local = self._builder.make(
+                f"{self.repository(name)}:1", command, extra=extra, architecture=architecture
+            )
+            self._builder.push(local, self.front.upstream.reference(self.repository(name)))
+            self._builder.forget(local)
+
+        await asyncio.to_thread(push)
         return self.image(name)
 
     async def apply(
@@ -298,6 +309,10 @@ class Podman:
     async def has_image(self, image: str) -> bool:
         """Whether an image is local."""
         return bool(await self.cli("images", "--quiet", "--filter", f"reference={image}"))
+
+    async def forget(self, image: str) -> None:
+        """Remove an image, so that it must be pulled."""
+        await self.cli("image", "rm", "--force", "--ignore", image)
 
     async def pid(self, status: WorkloadStatus) -> int:
         """The main process of the container that a status names."""

@@ -9,8 +9,10 @@ import pytest
 
 from tests.cases import secret
 from tests.cases.case import Case
+from tests.cases.long_cases import LongCases
 from tests.cases.stage import Stage
 from tests.cases.witness import Witness
+from tests.support.certificates import Certificate
 from tests.support.fault_registry import FaultRegistry
 from tests.support.images import Images
 from tests.support.registry import Registry
@@ -48,6 +50,22 @@ def removed() -> Iterator[list[tuple[FaultRegistry, float]]]:
     for front, _ in fronts:
         front.close()
     assert late == [], "a registry was asked after everything was removed"
+
+
+@pytest.fixture(scope="package")
+def long_cases(
+    stage: Stage, registry: Registry, certificate: Certificate, images: Images
+) -> Iterator[LongCases]:
+    """The cases that take longer than a minute, under way."""
+    with LongCases(stage, registry, certificate, images) as cases:
+        yield cases
+
+
+@pytest.fixture(scope="package", autouse=True)
+def overture(request: pytest.FixtureRequest) -> None:
+    """Begin the long cases before the others, where one of them is wanted at all."""
+    if any("long_cases" in getattr(item, "fixturenames", ()) for item in request.session.items):
+        request.getfixturevalue("long_cases")
 
 
 @pytest.fixture

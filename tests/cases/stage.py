@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from pathlib import Path
 from typing import Final, Self
 
 from tests.cases.witness import Service
 from tests.support.images import Images
+from tests.support.leftovers import make_home
 from tests.support.podman import IsolatedPodman
 from tests.support.temporal import TemporalServer
 from tests.support.workers import WorkerProcess
@@ -28,7 +28,7 @@ class Host:
     def __init__(self, name: str, temporal: str) -> None:
         self.name = name
         self.temporal = temporal
-        self.home = Path(tempfile.mkdtemp(prefix="perdure-case-"))
+        self.home = make_home("case")
         self.configuration = self.home / "configuration"
         self.podman = IsolatedPodman({"XDG_CONFIG_HOME": str(self.configuration)})
         self.images = Images(self.podman)
@@ -51,7 +51,7 @@ class Host:
 
     def files_of(self, workload: str) -> list[Path]:
         """What the worker has written on the host for a workload."""
-        return [path for path in self.home.glob(f"files/*/{self.name}/{workload}/**/*") if path.is_file()]
+        return [path for path in (self.home / "files").glob(f"**/{workload}/*") if path.is_file()]
 
 
 class Stage:
@@ -59,7 +59,7 @@ class Stage:
 
     def __init__(self) -> None:
         self.temporal = TemporalServer()
-        self._home = Path(tempfile.mkdtemp(prefix="perdure-case-"))
+        self._home = make_home("case")
         self.control = WorkerProcess("--control", temporal=self.temporal.address, home=self._home)
         self.host = Host(HOST, self.temporal.address)
 

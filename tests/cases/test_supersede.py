@@ -11,7 +11,7 @@ from client.api import Wait
 from perdure.model.messages import Outcome
 from tests.cases.case import Case, took
 from tests.cases.patience import patience
-from tests.support.fault_registry import half_a_blob
+from tests.support.sabotage import half_a_blob
 from tests.support.ports import free_ports, is_listening
 from tests.support.waiting import eventually_async
 

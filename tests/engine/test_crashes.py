@@ -167,20 +167,12 @@ async def test_a_name_that_a_killed_create_left_in_the_storage_is_freed(
     workload: Workload, podman: IsolatedPodman
 ) -> None:
     """C1: `podman ps` does not show it, and Podman says for ever that the name is in use."""
-    forget_a_container(podman, workload.container_name(), workload.image)
+    podman.forget_a_container(workload.container_name(), workload.image)
     assert workload.container_name() not in podman.cli("ps", "--all")
     refused = podman.cli("create", f"--name={workload.container_name()}", workload.image, check=False)
     assert refused == ""
     await workload.ensure()
     assert len(await workload.running()) == 1
-
-
-def forget_a_container(podman: IsolatedPodman, name: str, image: str) -> None:
-    """Make a container that only the storage knows, by taking Podman's database back to the moment before."""
-    database = podman.service.home / "storage/libpod/bolt_state.db"
-    before = database.read_bytes()
-    podman.cli("create", "--network=none", f"--name={name}", image)
-    database.write_bytes(before)
 
 
 async def test_after_a_reboot_the_same_container_runs_again(tmp_path: Path) -> None:

@@ -373,10 +373,10 @@ class _Conversation(BaseHTTPRequestHandler):
             case _:
                 self.wfile.write(body)
 
-    def _trickle(self, body: bytes, bytes_per_second: int) -> None:
+    def _trickle(self, body: bytes, bytes_per_second: float) -> None:
         """Send evenly, ten times a second or one byte at a time, until the trouble ends."""
         started = time.monotonic()
-        step = max(1, bytes_per_second // 10)
+        step = max(1, int(bytes_per_second / 10))
         for sent in range(0, len(body), step):
             due = started + sent / bytes_per_second
             while (left := due - time.monotonic()) > 0:

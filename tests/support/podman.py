@@ -84,6 +84,13 @@ class IsolatedPodman:
         found: list[dict[str, Any]] = json.loads(answer or "[]")
         return found[0] if found else None
 
+    def forget_a_container(self, name: str, image: str) -> None:
+        """Make a container that only the storage knows, by taking Podman's database back to the moment before."""
+        database = self.service.home / "storage/libpod/bolt_state.db"
+        before = database.read_bytes()
+        self.cli("create", "--network=none", f"--name={name}", image)
+        database.write_bytes(before)
+
     def is_alive(self, container: str) -> bool:
         """Whether the main process of a container is really there, whatever Podman believes."""
         seen = self.inspect(container)

@@ -36,7 +36,7 @@ class Sabotage:
     stage: Stage
     status: int = 0
     retry_after: int | None = None
-    bytes_per_second: int = 0
+    bytes_per_second: float = 0
     times: int | None = None
     """How many requests it hits; every one where None."""
 
@@ -58,7 +58,7 @@ def half_a_blob() -> Sabotage:
     return Sabotage(Trouble.HALF, "blob")
 
 
-def trickle(bytes_per_second: int) -> Sabotage:
+def trickle(bytes_per_second: float) -> Sabotage:
     """Send each layer at this speed."""
     return Sabotage(Trouble.TRICKLE, "blob", bytes_per_second=bytes_per_second)
 
