@@ -15,7 +15,8 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from temporalio.client import Client
-from temporalio.worker import Worker
+from temporalio.common import WorkerDeploymentVersion
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker, WorkerDeploymentConfig
 
 from activities.containers import ContainerActivities, current_incarnation
 from activities.control import ControlActivities
@@ -24,6 +25,7 @@ from activities.fence import Fence
 from activities.podman_engine import PodmanEngine
 from activities.supervision import Watch
 from activities.watchdog import Watchdog
+from perdure import __version__
 from perdure.runtime import logs
 from perdure.runtime.connect import connect
 from perdure.runtime.host_lock import host_lock
@@ -45,12 +47,17 @@ HOST_SLOTS = 64
 HEARTBEAT_THROTTLE = timedelta(seconds=1)
 CACHED_WORKFLOWS = 5000
 """0.12 MB each, filled only with those that are active."""
+BUILD = WorkerDeploymentConfig(WorkerDeploymentVersion("perdure", __version__), use_worker_versioning=False)
+"""Told to the server. Without it the SDK makes an id from the contents of a thousand modules at each start: seconds of CPU."""
 RETRY_CONNECT = timedelta(seconds=2)
 
 
 @asynccontextmanager
 async def control_role(client: Client, settings: Settings) -> AsyncIterator[None]:
-    """Run the workflows, and answer their questions."""
+    """Run the workflows, and answer their questions.
+
+    The sandbox of workflows is for tests (all of them run in it): it costs half of the CPU of this worker, see docs/adr.
+    """
 
     async def last_sign(queue: str) -> tuple[bool, datetime | None]:
         presence = await last_heartbeats(client, queue)
@@ -66,6 +73,8 @@ async def control_role(client: Client, settings: Settings) -> AsyncIterator[None
         sticky_queue_schedule_to_start_timeout=STICKY,
         graceful_shutdown_timeout=GRACE,
         identity=names.worker_identity("control", settings.host_name, os.getpid()),
+        workflow_runner=UnsandboxedWorkflowRunner(),
+        deployment_config=BUILD,
     )
     async with worker, Watchdog(client).running():
         yield
@@ -84,6 +93,7 @@ async def host_role(client: Client, settings: Settings, host: str, engine: Engin
         max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
         default_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
         graceful_shutdown_timeout=GRACE,
+        deployment_config=BUILD,
     )
     async with (
         worker(
