@@ -35,9 +35,18 @@ SENDS_AT_ONCE: Final = 16
 SEND_TIMEOUT: Final = timedelta(seconds=10)
 REQUEST_LIMIT_BYTES: Final = 1024 * 1024
 """Temporal takes 2 MiB; the workflow's own memory and its activity inputs hold the spec again, with other things."""
-WORKFLOW_TASK_TIMEOUT: Final = timedelta(seconds=2)
+WORKFLOW_TASK_TIMEOUT: Final = timedelta(seconds=5)
 """How long the server waits for a control worker that died in the middle of a task."""
 ASK_AGAIN: Final = timedelta(milliseconds=300)
+_DETAILS: Final = """\
+- `perdure describe {label}` tells everything about it
+- `perdure retry {label}` saves a wait, and wakes what is parked
+- `perdure delete {label}` and **Request Cancellation** are the same: its container is removed
+- **Terminate** and **Reset** are not for workloads
+
+**Current Details** are empty while no control worker runs: then look at **Memo**.
+"""
+"""Stands beside the current details in the Web UI. Nothing in it may change with a generation: it is written once."""
 _NO_ANSWER: Final = frozenset(
     {RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED, RPCStatusCode.UNKNOWN}
 )
@@ -200,8 +209,8 @@ class Applying:
                         SearchAttributePair(names.SA_SUBSTATE, Substate.INITIAL.value),
                     ]
                 ),
-                static_summary=f"{container.image} on {target.host}",
-                static_details=f"`perdure describe {label}`\n\nIf Current Details is empty, no control worker runs: see Memo.",
+                static_summary=f"container {target.name} of host {target.host}",
+                static_details=_DETAILS.format(label=label),
                 rpc_timeout=SEND_TIMEOUT,
             )
         except RPCError as error:

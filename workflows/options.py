@@ -8,6 +8,7 @@ from typing import TypedDict
 
 from perdure.model.faults import Phase
 from perdure.model.record import Record
+from perdure.policy.shorten import shorten
 from perdure.wire import names
 from temporalio.common import RetryPolicy
 from temporalio.workflow import ActivityCancellationType
@@ -32,6 +33,12 @@ QUESTION_LIMIT = timedelta(seconds=20)
 
 DEFAULTS_LIMIT = timedelta(seconds=5)
 """Reading settings in memory."""
+
+SIGN = timedelta(days=3650)
+"""How long a sign stands at most. Long enough that none is ever seen to run out."""
+
+SUMMARY_LIMIT_BYTES = 300
+"""The server refuses a summary of more than 400 bytes, and with it what it is the summary of, for ever."""
 
 BACKSTOP = RetryPolicy(
     initial_interval=timedelta(milliseconds=500),
@@ -70,7 +77,7 @@ def step(record: Record, phase: Phase, activity_id: str, now: datetime) -> StepO
     return StepOptions(
         task_queue=names.pull_queue(record.host) if phase is Phase.PULL else names.host_queue(record.host),
         activity_id=activity_id,
-        summary=f"{image}, generation {record.generation}",
+        summary=shorten(f"{image}, generation {record.generation}", SUMMARY_LIMIT_BYTES),
         start_to_close_timeout=limit,
         schedule_to_close_timeout=left,
         heartbeat_timeout=HEARTBEAT,

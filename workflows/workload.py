@@ -33,12 +33,12 @@ with workflow.unsafe.imports_passed_through():
     from perdure.model.record import Record
     from perdure.model.states import Substate
     from perdure.model.status import WorkloadStatus
-    from perdure.model.workload import Retry
+    from perdure.model.workload import Retry, WorkloadSpec
     from perdure.policy import answers, attempts, drift, plan, sightings, wishes
     from perdure.policy.plan import Act, Step
     from perdure.wire import contract, failures, names
 
-    from workflows import options, presentation
+    from workflows import options, presentation, wording
 
 Result = contract.EnsureResult | contract.PullResult | contract.StopResult
 Handle = (
@@ -63,10 +63,13 @@ class WorkloadWorkflow:
         host, name = identity
         self._record = carried or wishes.born(host, name, info.first_execution_run_id, workflow.now())
         self._published: WorkloadStatus | None = None
+        self._hashed: tuple[WorkloadSpec, str, str] | None = None
         self._defaults_for = 0
         self._scheduled: dict[tuple[Phase, int], int] = {}
         self._leaving = False
         self._report_is_fresh = False
+        self._sign = ""
+        self._sign_stands: asyncio.Task[None] | None = None
 
     # ---- what users and hosts send ----
 
@@ -91,9 +94,9 @@ class WorkloadWorkflow:
         self._record = wishes.resumed(self._record, workflow.now())
 
     @workflow.signal(name=names.RETRY_NOW, description="Do not wait for the next try; also wakes a parked workload.")
-    def retry_now(self, request: RetryRequest) -> None:
-        """Try again now, on the same curve."""
-        self._record = wishes.retry_asked(self._record, request, workflow.now())
+    def retry_now(self, request: RetryRequest | None = None) -> None:
+        """Try again now, on the same curve. People who send it from the Web UI need not write a request."""
+        self._record = wishes.retry_asked(self._record, request or RetryRequest(), workflow.now())
 
     @workflow.signal(name=names.REPORT, description="A host tells of an attempt that goes on.")
     def report(self, report: AttemptReport) -> None:
@@ -123,21 +126,17 @@ class WorkloadWorkflow:
     )
     def status(self) -> WorkloadStatus:
         """The status as it is told to the world."""
-        spec = self._record.spec
-        if spec is None:
-            return self._record.status("")
-        return self._record.status(drift.spec_hash(spec), drift.container_hash(spec.container))
+        return self._record.status(*self._hashes())
 
     @workflow.query(name=names.SUBSTATE, description="State and substate, for example Pending/PullBackoff.")
     def substate(self) -> str:
         """State and substate in one word."""
         return f"{self._record.state}/{self._record.substate}"
 
-    @workflow.query(name=names.LAST_ERROR, description="The latest error, or nothing.")
+    @workflow.query(name=names.LAST_ERROR, description="The latest error with its hint, or nothing.")
     def last_error(self) -> str:
-        """Kind, text and hint of the latest error."""
-        error = self._record.last_error
-        return f"{error.kind}: {error.message} ({error.hint})" if error else ""
+        """Kind, text and hint of the latest error, and whether it is over."""
+        return wording.last_error(self.status())
 
     # ---- its life ----
 
@@ -165,13 +164,13 @@ class WorkloadWorkflow:
             if self._is_time_to_leave():
                 await self._leave()
                 return
-            await self._learn_central_defaults()
             step = plan.next_step(self._record, workflow.now())
             match step.act:
                 case Act.REST:
                     await self._until(partial(self._may_go_on, step))
                 case Act.WAIT:
-                    await self._until(partial(self._may_go_on, step), step.until)
+                    headline = wording.headline(self.status())
+                    await self._until(partial(self._may_go_on, step), step.until, summary=headline)
                 case Act.ENSURE | Act.PULL | Act.STOP:
                     await self._attempt(step)
                 case Act.CLOSE:
@@ -192,10 +191,14 @@ class WorkloadWorkflow:
         handle = self._start(phase, activity_id)
         patience = options.PICK_UP
         while not self._is_attempt_over(handle, step):
+            if self._record.failing:
+                await self._learn_central_defaults()
             if self._is_known_to_wait():
                 await self._until(lambda: not self._is_known_to_wait() or self._is_attempt_over(handle, step))
             elif not await self._until(
-                lambda: self._is_known_to_wait() or self._is_attempt_over(handle, step), workflow.now() + patience
+                lambda: self._is_known_to_wait() or self._is_attempt_over(handle, step),
+                workflow.now() + patience,
+                summary=f"limit for host {self._record.host} to take it up",
             ):
                 await self._ask_for_host(activity_id)
                 patience = min(2 * patience, options.PICK_UP_MAXIMUM)
@@ -242,8 +245,8 @@ class WorkloadWorkflow:
         if phase is Phase.PULL:
             pull = contract.PullRequest(ticket=ticket, image=spec.container.image, policy=spec.pull_policy)
             return workflow.start_activity(contract.pull, pull, **scheduling)
-        spec_hash = drift.container_hash(spec.container)
-        ensure = contract.EnsureRequest(ticket=ticket, manifest=record.manifest, spec=spec, spec_hash=spec_hash)
+        _, container_hash = self._hashes()
+        ensure = contract.EnsureRequest(ticket=ticket, manifest=record.manifest, spec=spec, spec_hash=container_hash)
         return workflow.start_activity(contract.ensure, ensure, **scheduling)
 
     def _take_result(self, step: Step, result: Result) -> None:
@@ -305,7 +308,10 @@ class WorkloadWorkflow:
         self._record = attempts.host_presence_learned(self._record, presence, workflow.now())
 
     async def _learn_central_defaults(self) -> None:
-        """Read the central settings once for each generation that leaves them open, so that they stand in the history."""
+        """Read the central settings once for each generation that fails and leaves them open: they stand in the history then.
+
+        Not before the first failure: what succeeds at once needs no limit, and should not pay for one.
+        """
         record = self._record
         if record.spec is None or record.removing or record.spec.retry.give_up_after is not None:
             return
@@ -313,7 +319,9 @@ class WorkloadWorkflow:
             return
         self._defaults_for = record.generation
         defaults = await workflow.execute_local_activity(
-            contract.central_defaults, schedule_to_close_timeout=options.DEFAULTS_LIMIT
+            contract.central_defaults,
+            schedule_to_close_timeout=options.DEFAULTS_LIMIT,
+            summary="settings of the control worker",
         )
         self._record = attempts.central_defaults_learned(self._record, defaults.give_up_after)
 
@@ -328,8 +336,20 @@ class WorkloadWorkflow:
 
     # ---- waiting and telling ----
 
-    async def _until(self, ready: Callable[[], bool], deadline: datetime | None = None) -> bool:
-        """Wait until ready, telling every change meanwhile. False if the deadline came first."""
+    def _hashes(self) -> tuple[str, str]:
+        """The hashes of the whole spec and of what makes the container, computed once for each spec: they are asked for often."""
+        spec = self._record.spec
+        if spec is None:
+            return "", ""
+        if self._hashed is None or self._hashed[0] is not spec:
+            self._hashed = spec, drift.spec_hash(spec), drift.container_hash(spec.container)
+        return self._hashed[1:]
+
+    async def _until(self, ready: Callable[[], bool], deadline: datetime | None = None, summary: str = "") -> bool:
+        """Wait until ready, telling every change meanwhile. False if the deadline came first.
+
+        The summary is what the Web UI shows beside the timer of the deadline.
+        """
         while not ready():
             self._publish()
             told = self._record
@@ -337,7 +357,9 @@ class WorkloadWorkflow:
             if left is not None and left <= timedelta(0):
                 return False
             try:
-                await workflow.wait_condition(partial(self._is_news, told, ready), timeout=left)
+                await workflow.wait_condition(
+                    partial(self._is_news, told, ready), timeout=left, timeout_summary=summary or None
+                )
             except TimeoutError:
                 return False
         return True
@@ -350,12 +372,26 @@ class WorkloadWorkflow:
         status = self.status()
         if status == self._published:
             return
-        workflow.upsert_memo(presentation.memo(status))
+        workflow.upsert_memo(presentation.memo(status, self._published))
         attributes = presentation.search_attributes(status, self._published)
         if attributes:
             workflow.upsert_search_attributes(attributes)
-        workflow.set_current_details(presentation.details(status))
+        workflow.set_current_details(wording.details(status))
+        self._put_up(wording.sign(status))
         self._published = status
+
+    def _put_up(self, sign: str) -> None:
+        """Show a sign on the first page of the Web UI in the place of the one before.
+
+        That page shows pending work and nothing else that we could write on. So the sign is the summary of a timer for which
+        nobody waits; what is well, or on its way, has none.
+        """
+        if sign == self._sign:
+            return
+        if self._sign_stands is not None:
+            self._sign_stands.cancel()
+        self._sign = sign
+        self._sign_stands = asyncio.create_task(workflow.sleep(options.SIGN, summary=sign)) if sign else None
 
     # ---- going on in a new run ----
 

@@ -94,8 +94,10 @@ class CentralDefaults(Model):
 
 
 class AttemptNote(Model):
-    """What an activity leaves for its own next try, in its heartbeat details."""
+    """What an activity leaves for its own next try, in its heartbeat details. The Web UI shows it, the first field first."""
 
+    detail: str = ""
+    """Progress for people, for example "34 of 156 MiB"."""
     fingerprint: str = ""
     """Of the error that was reported last."""
     reported_at: AwareDatetime | None = None
@@ -105,8 +107,6 @@ class AttemptNote(Model):
     """Failures since the last report."""
     burnt: int = 0
     """Tries that ended because a worker was shut down: they do not count on the curve."""
-    detail: str = ""
-    """Progress for people, for example "34 of 156 MiB"."""
 
 
 def _stub() -> Never:
