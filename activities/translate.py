@@ -182,6 +182,8 @@ START_IS_WEDGED: Final = re.compile(
 )
 """Texts of a start that say: this container is broken, make it again."""
 
+WORD_LIMIT_BYTES: Final = 300
+"""Of a word in a hint. A path may have 4 KiB, and Temporal replaces a failure of that size by a text that says nothing."""
 _LIMITS: Final = {"0": "cpu", "1": "fsize", "4": "core", "6": "nproc", "7": "nofile", "8": "memlock"}
 
 
@@ -199,7 +201,8 @@ def classify(rules: Sequence[Rule], text: str, otherwise: FaultKind) -> tuple[Fa
 def engine_fault(kind: FaultKind, phase: Phase, doing: str, cause: str, **words: str) -> EngineFault:
     """A failure of a kind: what was done, and why it failed, in one short line without secrets."""
     message = shorten(redact(f"cannot {doing}: {cause}"))
-    return EngineFault(make_fault(kind, phase, message, **{name: redact(word) for name, word in words.items()}))
+    found = {name: shorten(redact(word), WORD_LIMIT_BYTES) for name, word in words.items()}
+    return EngineFault(make_fault(kind, phase, message, **found))
 
 
 def pull_fault(image: str, text: str) -> EngineFault:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from temporalio.api.failure.v1 import Failure
 
 from activities.translate import (
     PULL_RULES,
@@ -21,6 +22,8 @@ from activities.translate import (
 )
 from perdure.model.catalogue import CATALOGUE
 from perdure.model.faults import MESSAGE_LIMIT_BYTES, FaultClass, FaultKind, Phase
+from perdure.wire import failures
+from perdure.wire.converter import data_converter
 
 
 @pytest.mark.parametrize(
@@ -167,3 +170,14 @@ def test_a_root_cause_is_dug_out() -> None:
 def test_the_registry_of_a_name(image: str, registry: str) -> None:
     """The first part is a registry only if it looks like one."""
     assert registry_of(image) == registry
+
+
+@pytest.mark.parametrize("letter", ["x", '"', "ü", "\\", "👋", "\x01"])
+async def test_a_fault_fits_into_what_temporal_keeps_of_a_pending_failure(letter: str) -> None:
+    """Above 4 KiB its place is taken by a text that says nothing (case U1); a path alone may be as long as that."""
+    long = letter * 4000
+    raised = engine_fault(FaultKind.MOUNT_SOURCE_MISSING, Phase.START, "create container web", long, path=long)
+    failure = Failure()
+    await data_converter().encode_failure(failures.pack(raised.fault, 10**6), failure)
+    assert failure.ByteSize() < 4096
+    assert raised.fault.message.startswith("cannot create container web: ")
