@@ -29,7 +29,10 @@ _STYLES: Final = {
     State.UNKNOWN: "bold magenta",
     State.REMOVED: "dim",
 }
+_ENDED: Final = (Substate.RESTART_BACKOFF, Substate.EXITED)
+"""The container did start, and how it ended explains the state."""
 _BETWEEN_TRIES: Final = (Substate.PULL_BACKOFF, Substate.START_BACKOFF, Substate.STOP_BACKOFF)
+_PARKED: Final = (Substate.REJECTED, Substate.GAVE_UP)
 
 
 class Format(StrEnum):
@@ -76,7 +79,7 @@ def header(is_wide: bool) -> tuple[str, ...]:
 
 def row(status: WorkloadStatus, now: datetime, *, is_wide: bool = False) -> Row:
     """A workload in the table. An error that is over is not shown as if it were not."""
-    error = status.last_error if status.state not in (State.RUNNING, State.SUCCEEDED) else None
+    error = None if is_over(status) else status.last_error
     is_trying = status.next_attempt_at is None and status.substate in _BETWEEN_TRIES
     cells = [
         Cell(status.host),
@@ -95,7 +98,7 @@ def row(status: WorkloadStatus, now: datetime, *, is_wide: bool = False) -> Row:
             Cell(str(status.restarts)),
             Cell(_exit_text(status) or "-"),
         ]
-    return (*cells, Cell(one_line(error) or status.warning or "-"))
+    return (*cells, Cell(one_line(error) or _ending(status) or status.warning or "-"))
 
 
 def description(status: WorkloadStatus, now: datetime, ui_url: str) -> str:
@@ -132,13 +135,18 @@ def description(status: WorkloadStatus, now: datetime, ui_url: str) -> str:
     ]
     lines = [f"{status.host}/{status.name}", *(f"  {name:<12}{value}" for name, value in facts if value)]
     if error is not None:
-        lines += ["", *_error_lines(error, is_past=status.state in (State.RUNNING, State.SUCCEEDED))]
+        lines += ["", *_error_lines(error, is_past=is_over(status))]
     if status.history:
         lines += ["", "History"]
         for change in reversed(status.history):
             text = state_text(change.state, change.substate)
             lines.append(f"  {stamp(change.at)}  {text:<28} gen {change.generation:<4} {change.reason}".rstrip())
     return "\n".join(lines)
+
+
+def is_over(status: WorkloadStatus) -> bool:
+    """Whether the last error is not why the workload is in its state. While it is paused nobody can tell."""
+    return status.substate not in (*_BETWEEN_TRIES, *_PARKED) and status.state is not State.PAUSED
 
 
 def state_text(state: State, substate: Substate) -> str:
@@ -197,6 +205,11 @@ def _error_lines(error: LastError, *, is_past: bool) -> list[str]:
     )
     lines += [f"  | {line}" for line in error.message.splitlines()]
     return lines + ([f"  Hint: {error.hint}"] if error.hint else [])
+
+
+def _ending(status: WorkloadStatus) -> str:
+    """How the container ended, where that explains the state."""
+    return f"the container ended: {_exit_text(status)}" if status.substate in _ENDED and status.last_exit else ""
 
 
 def _exit_text(status: WorkloadStatus) -> str:

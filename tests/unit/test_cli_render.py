@@ -81,6 +81,24 @@ def test_a_table_elsewhere_than_on_a_terminal_is_never_cut() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("state", "substate", "shown"),
+    [
+        (State.PENDING, Substate.RESTART_BACKOFF, "the container ended: code 137 (SIGKILL) out of memory"),
+        (State.FAILED, Substate.EXITED, "the container ended: code 137 (SIGKILL) out of memory"),
+        (State.PENDING, Substate.PULLING, "-"),
+        (State.PENDING, Substate.WAITING_FOR_HOST, "-"),
+        (State.STOPPING, Substate.STOPPING, "-"),
+    ],
+)
+def test_an_error_that_does_not_explain_the_state_is_not_shown_as_if_it_did(
+    state: State, substate: Substate, shown: str
+) -> None:
+    status = WAITING.model_copy(update={"state": state, "substate": substate})
+    assert plain([status], Format.TABLE).splitlines()[1].endswith(f"  {shown}")
+    assert "Last error, over by now: RegistryUnreachable" in render.one(status, Format.TABLE, now=NOW)
+
+
 def test_a_table_on_a_terminal_is_cut_in_the_middle_of_the_error() -> None:
     """Its head tells the kind, its end the culprit; no line is longer than the terminal."""
     lines = plain([RUNNING, WAITING], Format.TABLE, width=110).splitlines()
