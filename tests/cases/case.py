@@ -7,18 +7,19 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 
+from activities.podman_facts import parse_time
 from client.api import Reconciler
 from client.api import Wait as HowLong
 from client.errors import NotFound
@@ -39,6 +40,8 @@ from tests.support.images import OBEDIENT, Images
 from tests.support.podman import process_is_alive
 from tests.support.waiting import eventually_async
 from tests.support.workloads import manifest, reconciler
+
+T = TypeVar("T")
 
 SOON: Final = 30.0
 """Seconds after which something that no case gives a time for is late."""
@@ -99,9 +102,7 @@ class Case:
 
         def push() -> None:
             command = ("sh", "-c", shell)
-            local = self._builder.make(
-                f"{self.repository(name)}:1", command, extra=extra, architecture=architecture
-            )
+            local = self._builder.make(f"{self.repository(name)}:1", command, extra=extra, architecture=architecture)
             self._builder.push(local, self.front.upstream.reference(self.repository(name)))
             self._builder.forget(local)
 
@@ -112,7 +113,6 @@ class Case:
         self, entries: dict[Workload, dict[str, Any]], *, wait: HowLong = HowLong.FIRST_ATTEMPT, **document: Any
     ) -> dict[Workload, AttemptOutcome | None]:
         """Apply several workloads by one manifest."""
-        expect_generation = document.pop("expect_generation", None)
         environment = {"PERDURE_CASE": self.mark}
         wanted = {
             workload.name: {**entry, "environment": {**environment, **entry.get("environment", {})}}
@@ -122,7 +122,7 @@ class Case:
         for target in wish.targets():
             self.witness.attend(target.name, target.spec)
         limit = timedelta(seconds=patience(60))
-        results = await self.fleet.apply([wish], wait=wait, timeout=limit, expect_generation=expect_generation)
+        results = await self.fleet.apply([wish], wait=wait, timeout=limit)
         answers = {result.name: result.answer for result in results}
         return {workload: answers[workload.name] for workload in entries}
 
@@ -173,7 +173,9 @@ class Case:
 
     async def _is_all_gone(self) -> bool:
         containers = await self.podman.containers()
-        left = [container["Names"] for container in containers if self._is_ours(container["Labels"].get(WORKLOAD_LABEL))]
+        left = [
+            container["Names"] for container in containers if self._is_ours(container["Labels"].get(WORKLOAD_LABEL))
+        ]
         assert not left, f"containers are left: {left}"
         processes = await asyncio.to_thread(self.processes)
         assert not processes, f"processes are left: {processes}"
@@ -205,9 +207,9 @@ class Workload:
     statuses: list[WorkloadStatus] = field(default_factory=list)
     """Every status that a test has looked at."""
 
-    async def apply(self, image: str, *, expect_generation: int | None = None, **entry: Any) -> AttemptOutcome:
+    async def apply(self, image: str, **entry: Any) -> AttemptOutcome:
         """Apply a manifest with this workload, and wait for its first attempt."""
-        answers = await self.case.apply({self: {"image": image, **entry}}, expect_generation=expect_generation)
+        answers = await self.case.apply({self: {"image": image, **entry}})
         answer = answers[self]
         assert answer is not None, f"no answer in time: {await self.status()}"
         return answer
@@ -222,11 +224,17 @@ class Workload:
         self.statuses.append(status)
         return status
 
+    async def _known(self) -> WorkloadStatus:
+        try:
+            return await self.status()
+        except NotFound as error:
+            raise AssertionError(str(error)) from error
+
     async def until(self, wanted: str, within: float = SOON, generation: int | None = None) -> WorkloadStatus:
         """Wait until it is, for example, "Running/Ok", in a generation where one is given."""
 
         async def look() -> WorkloadStatus:
-            status = await self.status()
+            status = await self._known()
             assert f"{status.state}/{status.substate}" == wanted, status.model_dump_json(exclude={"history"})
             assert generation in (None, status.generation), f"generation {status.generation}"
             return status
@@ -242,11 +250,11 @@ class Workload:
         assert process_is_alive(container["Pid"])
         return status
 
-    async def has(self, what: str, claim: Any, within: float = SOON) -> WorkloadStatus:
+    async def has(self, what: str, claim: Callable[[WorkloadStatus], bool], within: float = SOON) -> WorkloadStatus:
         """Wait until a claim about its status holds."""
 
         async def look() -> WorkloadStatus:
-            status = await self.status()
+            status = await self._known()
             assert claim(status), status.model_dump_json(exclude={"history"})
             return status
 
@@ -332,7 +340,8 @@ class Podman:
             event = json.loads(line)
             labels = {key.removeprefix(LABELS): value for key, value in (event.get("Attributes") or {}).items()}
             if event["Status"] in ("create", "start") and "workload" in labels:
-                at = datetime.fromisoformat(event["Time"][:26].rstrip("Z") + "+00:00")
+                at = parse_time(event["Time"])
+                assert at is not None
                 generation = int(labels["generation"])
                 found.append(Mutation(at, event["Status"], labels["workload"], labels["incarnation"], generation))
         return found
@@ -376,7 +385,7 @@ def _waits(workload: str, events: list[HistoryEvent]) -> list[Wait]:
     ]
 
 
-async def took(what: Any) -> tuple[float, Any]:
+async def took(what: Awaitable[T]) -> tuple[float, T]:
     """How many seconds something takes, and what comes of it."""
     began = time.monotonic()
     result = await what

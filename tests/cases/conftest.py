@@ -53,9 +53,7 @@ def removed() -> Iterator[list[tuple[FaultRegistry, float]]]:
 
 
 @pytest.fixture(scope="package")
-def long_cases(
-    stage: Stage, registry: Registry, certificate: Certificate, images: Images
-) -> Iterator[LongCases]:
+def long_cases(stage: Stage, registry: Registry, certificate: Certificate, images: Images) -> Iterator[LongCases]:
     """The cases that take longer than a minute, under way."""
     with LongCases(stage, registry, certificate, images) as cases:
         yield cases

@@ -85,7 +85,7 @@ def more_than_one_alive(alive: Iterable[Alive]) -> list[str]:
 
 
 def out_of_bounds(waits: Iterable[Wait]) -> list[str]:
-    """base <= delay <= cap <= 300 s."""
+    """Base <= delay <= cap <= 300 s."""
     return [
         f"a wait that is out of bounds: {wait}"
         for wait in waits

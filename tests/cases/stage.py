@@ -59,8 +59,8 @@ class Stage:
 
     def __init__(self) -> None:
         self.temporal = TemporalServer()
-        self._home = make_home("case")
-        self.control = WorkerProcess("--control", temporal=self.temporal.address, home=self._home)
+        self.home = make_home("case")
+        self.control = WorkerProcess("--control", temporal=self.temporal.address, home=self.home)
         self.host = Host(HOST, self.temporal.address)
 
     def __enter__(self) -> Self:
@@ -73,4 +73,4 @@ class Stage:
         self.host.__exit__()
         self.control.kill()
         self.temporal.destroy()
-        shutil.rmtree(self._home, ignore_errors=True)
+        shutil.rmtree(self.home, ignore_errors=True)

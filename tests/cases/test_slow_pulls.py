@@ -13,7 +13,7 @@ LATE_SECONDS = WINDOW_SECONDS + 30
 
 @pytest.mark.parametrize("name", ["silent", "handshake", "trickle"])
 async def test_l1_l3_silence_is_a_transient_fault(long_cases: LongCases, name: str) -> None:
-    """It accepts and is silent, with TLS or without, or sends a byte a minute: a deadline fires, and it is tried again until it heals."""
+    """It accepts and is silent, with TLS or without, or sends a byte a minute: a deadline fires, and it is tried again."""
     case = await long_cases.case(name)
     (web,) = case.workloads
     status = await web.has("has failed", lambda status: status.last_error is not None, within=LATE_SECONDS)

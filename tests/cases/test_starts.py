@@ -19,7 +19,7 @@ from tests.cases.case import Case, Workload
 from tests.cases.stage import Stage
 from tests.support.sabotage import half_a_blob
 
-V2 = {"environment": {"VERSION": "2"}}
+V2: dict[str, Any] = {"environment": {"VERSION": "2"}}
 
 
 async def next_name(workload: Workload, sleeper: str) -> str:

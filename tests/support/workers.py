@@ -63,6 +63,11 @@ class WorkerProcess:
         return self._process.pid if self._process else None
 
     @property
+    def code(self) -> int | None:
+        """Its exit code, where it was started as a program and has ended by itself."""
+        return self._process.poll() if isinstance(self._process, subprocess.Popen) else None
+
+    @property
     def is_running(self) -> bool:
         """Whether its process is there."""
         match self._process:
