@@ -211,6 +211,7 @@ class Convergence:
             image_digest=str(container.get("ImageDigest") or ""),
             started_at=started_at,
             health=inspected_health(container),
+            pid=int(container["State"].get("Pid") or 0),
         )
 
 

@@ -71,7 +71,8 @@ class Watch:
     def started(self, workload: str, live: Live) -> None:
         """A container runs; its workflow will believe so."""
         self._believed[workload] = _Believed(live.container_id, live.generation)
-        self._spawn(self._follow_one(workload))
+        if not self._follow(workload, live.container_id, live.pid):
+            self._check_soon(workload)
 
     def removed(self, workload: str) -> None:
         """Nothing of a workload is left, by its own wish."""
@@ -141,7 +142,7 @@ class Watch:
             if container is None or container.state in _ENDED:
                 self._check_soon(name)
             else:
-                self._follow(name, container)
+                self._follow(name, container.container_id, container.pid)
         for container_id in set(self._pidfds) - set(by_id):
             self._unfollow(container_id)
 
@@ -220,26 +221,19 @@ class Watch:
 
     # ---- pidfds ----
 
-    async def _follow_one(self, workload: str) -> None:
-        """Follow a container that was just started; it may have ended already."""
-        believed = self._believed.get(workload)
-        found = await self._engine.list_managed(self._client.namespace, self._host, workload)
-        for container in found:
-            if believed is not None and container.container_id == believed.container_id:
-                if container.state in _ENDED:
-                    self._check_soon(workload)
-                else:
-                    self._follow(workload, container)
-
-    def _follow(self, workload: str, container: Managed) -> None:
-        if container.container_id in self._pidfds or not container.pid:
-            return
+    def _follow(self, workload: str, container_id: str, pid: int) -> bool:
+        """Answers whether its end will be noticed at once; else it has just ended, or its pid is of another namespace."""
+        if container_id in self._pidfds:
+            return True
+        if not pid:
+            return False
         try:
-            pidfd = os.pidfd_open(container.pid)
-        except OSError:  # it has just ended, or its pid is of another namespace: the next list tells
-            return
-        self._pidfds[container.container_id] = pidfd
-        asyncio.get_running_loop().add_reader(pidfd, self._died, workload, container.container_id)
+            pidfd = os.pidfd_open(pid)
+        except OSError:
+            return False
+        self._pidfds[container_id] = pidfd
+        asyncio.get_running_loop().add_reader(pidfd, self._died, workload, container_id)
+        return True
 
     def _died(self, workload: str, container_id: str) -> None:
         self._unfollow(container_id)

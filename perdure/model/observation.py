@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from pydantic import AwareDatetime
+from pydantic import AwareDatetime, Field
 
 from perdure.model.base import Model
 
@@ -51,6 +51,8 @@ class Live(Model):
     image_digest: str = ""
     started_at: AwareDatetime | None = None
     health: Health = Health.NONE
+    pid: int = Field(default=0, exclude=True)
+    """The main process in the host's pid namespace, 0 where it has ended. Of use on the host alone, so it is never sent."""
 
 
 class Observation(Model):
