@@ -38,7 +38,8 @@ with workflow.unsafe.imports_passed_through():
     from perdure.policy.plan import Act, Step
     from perdure.wire import contract, failures, names
 
-    from workflows import options, presentation, wording
+    from workflows import options, wording
+    from workflows.display import Display
 
 Result = contract.EnsureResult | contract.PullResult | contract.StopResult
 Handle = (
@@ -62,23 +63,25 @@ class WorkloadWorkflow:
             )
         host, name = identity
         self._record = carried or wishes.born(host, name, info.first_execution_run_id, workflow.now())
-        self._published: WorkloadStatus | None = None
+        self._display = Display()
         self._hashed: tuple[WorkloadSpec, str, str] | None = None
         self._defaults_for = 0
         self._scheduled: dict[tuple[Phase, int], int] = {}
         self._leaving = False
         self._report_is_fresh = False
-        self._sign = ""
-        self._sign_stands: asyncio.Task[None] | None = None
 
     # ---- what users and hosts send ----
 
-    @workflow.signal(name=names.APPLY, description="A newer wish; supersedes what is under way.")
+    @workflow.signal(
+        name=names.APPLY, description="Sent by perdure apply: a newer wish, which supersedes what is under way."
+    )
     def apply(self, request: ApplyRequest) -> None:
         """Accept or refuse a wish; ``first_attempt`` tells which."""
         self._record = wishes.applied(self._record, request, workflow.now())
 
-    @workflow.signal(name=names.REMOVE, description="Stop and remove the container, then end.")
+    @workflow.signal(
+        name=names.REMOVE, description="Stop and remove the container, then end: the same as Request Cancellation."
+    )
     def remove(self) -> None:
         """Remove the workload. Request Cancellation means the same."""
         self._record = wishes.removal_asked(self._record, workflow.now())
@@ -93,12 +96,12 @@ class WorkloadWorkflow:
         """Resume reconciliation."""
         self._record = wishes.resumed(self._record, workflow.now())
 
-    @workflow.signal(name=names.RETRY_NOW, description="Do not wait for the next try; also wakes a parked workload.")
+    @workflow.signal(name=names.RETRY_NOW, description="Try now; also wakes what is parked. Needs no input.")
     def retry_now(self, request: RetryRequest | None = None) -> None:
         """Try again now, on the same curve. People who send it from the Web UI need not write a request."""
         self._record = wishes.retry_asked(self._record, request or RetryRequest(), workflow.now())
 
-    @workflow.signal(name=names.REPORT, description="A host tells of an attempt that goes on.")
+    @workflow.signal(name=names.REPORT, description="Only for hosts: they tell of an attempt that goes on.")
     def report(self, report: AttemptReport) -> None:
         """Take note of a failed try, or that a host took up the work."""
         before = self._record
@@ -106,7 +109,7 @@ class WorkloadWorkflow:
         if report.kind is ReportKind.FAILED and self._record is not before:
             self._report_is_fresh = True
 
-    @workflow.signal(name=names.OBSERVE, description="A host tells what happened to the container.")
+    @workflow.signal(name=names.OBSERVE, description="Only for hosts: they tell what happened to the container.")
     def observe(self, seen: Observation) -> None:
         """Take note of an end, a disappearance, or a change of health."""
         self._record = sightings.observed(self._record, seen, workflow.now())
@@ -368,30 +371,8 @@ class WorkloadWorkflow:
         return ready() or self._record is not told
 
     def _publish(self) -> None:
-        """Tell the world what changed; costs no history if nothing did."""
-        status = self.status()
-        if status == self._published:
-            return
-        workflow.upsert_memo(presentation.memo(status, self._published))
-        attributes = presentation.search_attributes(status, self._published)
-        if attributes:
-            workflow.upsert_search_attributes(attributes)
-        workflow.set_current_details(wording.details(status))
-        self._put_up(wording.sign(status))
-        self._published = status
-
-    def _put_up(self, sign: str) -> None:
-        """Show a sign on the first page of the Web UI in the place of the one before.
-
-        That page shows pending work and nothing else that we could write on. So the sign is the summary of a timer for which
-        nobody waits; what is well, or on its way, has none.
-        """
-        if sign == self._sign:
-            return
-        if self._sign_stands is not None:
-            self._sign_stands.cancel()
-        self._sign = sign
-        self._sign_stands = asyncio.create_task(workflow.sleep(options.SIGN, summary=sign)) if sign else None
+        """Tell the world what changed."""
+        self._display.show(self.status())
 
     # ---- going on in a new run ----
 
