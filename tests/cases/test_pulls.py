@@ -121,7 +121,9 @@ async def test_l4_u7_credentials_that_come_later(
 ) -> None:
     """None, then wrong ones: Unauthorized, with a hint; the status shows that until the right ones are there."""
     web = case.workload()
-    slow: dict[str, Any] = {"retry": {"initialInterval": "60s"}} if heal == "by retry" else {}
+    slow: dict[str, Any] = (
+        {"retry": {"initialInterval": "60s", "maximumInterval": "300s"}} if heal == "by retry" else {}
+    )
     secret.log_out(stage.host.configuration, private.address)
     await case.podman.forget(private_image)
     try:
