@@ -144,7 +144,7 @@ async def test_a_cancelled_pull_is_aborted_in_podman(engine: PodmanEngine, front
 async def test_many_who_want_one_image_share_one_pull(engine: PodmanEngine, front: FaultRegistry) -> None:
     """L7: one on the wire; all get it, and all see its progress."""
     image = front.reference(REPOSITORY)
-    told: dict[int, list[PullProgress]] = {number: [] for number in range(20)}
+    told: dict[int, list[PullProgress]] = {number: [] for number in range(100)}
     pulled = await asyncio.gather(*(engine.pull(image, told[number].append) for number in told))
     assert len({one.image_id for one in pulled}) == 1
     gets = front.requests(REPOSITORY, "manifest", "GET")
