@@ -49,7 +49,7 @@ def applied(record: Record, request: ApplyRequest, now: datetime) -> Record:
     accepted = accepted.but(generation=generation)
     reason = f"generation {generation} applied" + (f" by {request.by}" if request.by else "")
     if change is drift.Change.SETTINGS:
-        updated = _settings_changed(accepted, transitions.spec_of(record), now, reason)
+        updated = _settings_changed(_error_goes_on(accepted), transitions.spec_of(record), now, reason)
         verdict = Outcome.UPDATED if updated.course is record.course is Course.UP else None
         return _remembering(updated, request.apply_id, Applied(generation=generation, verdict=verdict))
     accepted = accepted.but(container_generation=generation)
@@ -85,6 +85,14 @@ def _applied_while_removing(record: Record, request: ApplyRequest) -> Record:
     if waiting is not None:
         record = _remembering(record, waiting.apply_id, Applied(generation=0, verdict=Outcome.SUPERSEDED))
     return record.but(successor=request)
+
+
+def _error_goes_on(record: Record) -> Record:
+    """An error of the same container is the same one under the new generation: its first time and its count are kept."""
+    error = record.last_error
+    if error is None or error.generation < record.container_generation:
+        return record
+    return record.but(last_error=error.model_copy(update={"generation": record.generation}))
 
 
 def _settings_changed(record: Record, before: WorkloadSpec, now: datetime, reason: str) -> Record:

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from perdure.model.faults import FaultKind, Phase
+from perdure.model.faults import FaultKind, LastError, Phase
 from perdure.model.messages import ApplyRequest
 from perdure.model.observation import ContainerState, LastExit, Live, Observation
 from perdure.model.record import Record
@@ -16,6 +16,7 @@ from perdure.model.workload import RestartBackoff
 from perdure.policy import attempts, sightings, wishes
 from perdure.wire import names
 from tests.fakes.engine import FakeEngine, fault
+from tests.support.waiting import eventually_async
 from tests.workflow.fleet import Fleet, spec
 
 TRIES_IN_AN_HOUR = 90
@@ -99,3 +100,33 @@ def test_two_hundred_crashes_and_a_long_run() -> None:
     assert record.resume_at is not None
     assert record.resume_at - now < timedelta(seconds=15)
     assert (record.restarts, record.last_exit and record.last_exit.code) == (202, 1)
+
+
+async def test_an_error_keeps_its_first_time_and_its_count(short_runs: Fleet, engine: FakeEngine) -> None:
+    """However often its settings change and the workflow goes on in a new run while it fails (case U1)."""
+    fleet = short_runs
+    engine.pull_faults[""] = fault(FaultKind.IMAGE_NOT_FOUND, "manifest unknown")
+    await fleet.apply("web", spec())
+    first = error = await told_after(fleet, attempt=0)
+    for number in range(60):
+        await fleet.send("web", spec(tags={"number": str(number)}))
+        if number % 10 == 0:
+            known = error
+            await fleet.retry("web")
+            error = await told_after(fleet, known.attempt)
+            assert error.first_at == first.first_at
+            assert error.count > known.count
+    await fleet.that_run_is_at_least("web", 3)
+    assert error.count <= len(engine.pulls) + 1, "a try that a retry called off before it began may be counted"
+
+
+async def told_after(fleet: Fleet, attempt: int) -> LastError:
+    """The error of a later try, once it is told."""
+
+    async def look() -> LastError | None:
+        error = (await fleet.status("web")).last_error
+        return error if error is not None and error.attempt > attempt else None
+
+    error = await eventually_async(look, within=15)
+    assert error is not None
+    return error
