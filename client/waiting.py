@@ -26,6 +26,8 @@ from perdure.model.status import WorkloadStatus
 from perdure.wire import names
 
 FIRST_LOOK_AGAIN: Final = timedelta(milliseconds=50)
+_BETWEEN_TRIES: Final = (Substate.PULL_BACKOFF, Substate.START_BACKOFF, Substate.STOP_BACKOFF)
+"""The substates that the last error explains."""
 SLOWEST_LOOK: Final = timedelta(seconds=1)
 """A look costs the server 2 ms."""
 RPC_TIMEOUT: Final = timedelta(seconds=5)
@@ -137,7 +139,7 @@ class Waiting:
                 return await self._until(condition, generation)
         except TimeoutError:
             raise TimedOut(
-                f"{self.label} is not {condition} after {timeout.total_seconds():g} s{self._is_now()}",
+                f"{self.label} is not {condition} after {timeout.total_seconds():.3g} s{self._is_now()}",
                 f"It goes on by itself: `perdure describe {self.label}`.",
                 self._last,
             ) from None
@@ -232,4 +234,8 @@ class Waiting:
             wait = min(wait * 1.5, SLOWEST_LOOK)
 
     def _is_now(self) -> str:
-        return f": it is {self._last.state}({self._last.substate})" if self._last is not None else ""
+        if self._last is None:
+            return ""
+        error = self._last.last_error if self._last.substate in _BETWEEN_TRIES else None
+        because = f", {error.kind}: {error.message}" if error is not None else ""
+        return f": it is {self._last.state}({self._last.substate}){because}"

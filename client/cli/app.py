@@ -49,6 +49,9 @@ def run(arguments: Sequence[str]) -> int:
     except typer.Abort:
         code = Exit.INTERRUPTED
     except Exception as error:
+        if isinstance(error, PermissionError) and error.filename is not None:
+            console.error(f"{error.filename}: {error.strerror}", "Act as its owner, or choose another PERDURE_HOME.")
+            return Exit.REFUSED
         if (foreseen := of_error(error)) is None:
             raise
         _tell(error)

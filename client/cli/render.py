@@ -98,7 +98,7 @@ def row(status: WorkloadStatus, now: datetime, *, is_wide: bool = False) -> Row:
             Cell(str(status.restarts)),
             Cell(_exit_text(status) or "-"),
         ]
-    return (*cells, Cell(one_line(error) or _ending(status) or status.warning or "-"))
+    return (*cells, Cell(one_line(error) or _cause(status) or status.warning or "-"))
 
 
 def description(status: WorkloadStatus, now: datetime, ui_url: str) -> str:
@@ -207,9 +207,14 @@ def _error_lines(error: LastError, *, is_past: bool) -> list[str]:
     return lines + ([f"  Hint: {error.hint}"] if error.hint else [])
 
 
-def _ending(status: WorkloadStatus) -> str:
-    """How the container ended, where that explains the state."""
-    return f"the container ended: {_exit_text(status)}" if status.substate in _ENDED and status.last_exit else ""
+def _cause(status: WorkloadStatus) -> str:
+    """What explains a state that no error explains: how the container ended, or that its host is away."""
+    if status.substate in _ENDED and status.last_exit is not None:
+        return f"the container ended: {_exit_text(status)}"
+    if status.substate in (Substate.WAITING_FOR_HOST, Substate.HOST_LOST) and status.history:
+        latest = status.history[-1]
+        return latest.reason if latest.substate is status.substate else ""
+    return ""
 
 
 def _exit_text(status: WorkloadStatus) -> str:

@@ -73,4 +73,6 @@ def _outcome(result: ApplyResult) -> tuple[str, str, str]:
         detail = f"container {answer.live.container_id[:12]}"
     if answer.outcome.value in ("unchanged", "updated"):
         detail = f"{state_text(answer.state, answer.substate)} {detail}".strip()
+    if not detail and answer.state is State.FAILED:
+        detail = state_text(answer.state, answer.substate)
     return answer.outcome.value, _OUTCOME_STYLES.get(answer.outcome.value, "bold red"), detail or "-"

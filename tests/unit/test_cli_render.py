@@ -13,6 +13,7 @@ from ruamel.yaml import YAML
 
 from client.applying import ApplyResult, Progress
 from client.cli import render, results, tables
+from client.cli.commands.apply import is_without_worker
 from client.cli.render import Format
 from client.planning import Change, Planned
 from perdure.model.faults import FaultClass, FaultKind, LastError, Phase
@@ -97,6 +98,18 @@ def test_an_error_that_does_not_explain_the_state_is_not_shown_as_if_it_did(
     status = WAITING.model_copy(update={"state": state, "substate": substate})
     assert plain([status], Format.TABLE).splitlines()[1].endswith(f"  {shown}")
     assert "Last error, over by now: RegistryUnreachable" in render.one(status, Format.TABLE, now=NOW)
+
+
+def test_a_workload_whose_host_is_away_says_so_in_the_table() -> None:
+    away = Transition(
+        at=NOW,
+        state=State.PENDING,
+        substate=Substate.WAITING_FOR_HOST,
+        generation=1,
+        reason="no worker for host edge-1",
+    )
+    status = WAITING.model_copy(update={"substate": Substate.WAITING_FOR_HOST, "history": (*WAITING.history, away)})
+    assert plain([status], Format.TABLE).splitlines()[1].endswith("  no worker for host edge-1")
 
 
 def test_a_table_on_a_terminal_is_cut_in_the_middle_of_the_error() -> None:
@@ -232,6 +245,22 @@ edge-1/d  unchanged  2    Running
 edge-1/e  uncertain  -    the server did not answer
 edge-1/f  notSent    -    -"""
     )
+
+
+def test_an_apply_of_what_ended_badly_says_so() -> None:
+    """It has no error: its container did start."""
+    ended = AttemptOutcome(outcome=Outcome.REJECTED, generation=1, state=State.FAILED, substate=Substate.EXITED)
+    _, line = results.results([ApplyResult("edge-1", "job", "1", Progress.ANSWERED, ended)], None)
+    assert line.plain.split() == ["edge-1/job", "rejected", "1", "Failed(Exited)"]
+
+
+def test_only_a_host_without_a_worker_gets_the_hint_to_start_one() -> None:
+    def result(message: str) -> ApplyResult:
+        answer = AttemptOutcome(outcome=Outcome.NO_WORKER, generation=1, message=message)
+        return ApplyResult("edge-1", "web", "1", Progress.ANSWERED, answer)
+
+    assert is_without_worker(result("no worker for host edge-1, never seen"))
+    assert not is_without_worker(result("no control worker, none was ever seen"))
 
 
 def test_plans() -> None:

@@ -46,7 +46,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         ),
         (["apply", "-f", "x", "--expect-generation", "two"], "'--expect-generation': it must be a valid integer"),
         (["get", "workloads", "-o", "xml"], "'xml' is not one of"),
-        (["get", "workloads", "--state", "Bogus"], "'Bogus' is no state; the states are Pending, Running"),
+        (["get", "workloads", "--state", "Bogus"], "'--state': 'Bogus' is no state; the states are Pending, Running"),
         (["describe"], "missing argument"),
         (["describe", "a", "b"], "unexpected extra argument"),
         (["describe", "a", "-o", "table"], "'table' is not one of"),
@@ -66,6 +66,23 @@ def test_wrong_use(arguments: list[str], error: str, capsys: pytest.CaptureFixtu
     assert error in first
     assert rest[-1].startswith("hint: ")
     assert "Value error" not in err
+
+
+@pytest.mark.parametrize("arguments", [["down"], ["get", "workloads"]])
+def test_what_may_not_be_touched_is_no_fault_of_ours(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As when the stack is that of another user."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", "/var/lib/perdure/run/host.pid")
+
+    monkeypatch.setattr("perdure.runtime.settings.Settings.load", refuse)
+    assert run(arguments) == Exit.REFUSED
+    assert capsys.readouterr().err == (
+        "error: /var/lib/perdure/run/host.pid: Permission denied\n"
+        "hint: Act as its owner, or choose another PERDURE_HOME.\n"
+    )
 
 
 @pytest.mark.parametrize("arguments", [[], ["get"]])

@@ -82,8 +82,16 @@ def _explain(found: tuple[ApplyResult, ...]) -> None:
         for result in found
         if (error := results.telling_error(result)) is not None and error.hint
     }
+    for host in dict.fromkeys(result.host for result in found if is_without_worker(result)):
+        hints[f"start `perdure-worker --host {host}` on {host}, or correct the host; it is kept until then"] = host
     for hint, label in hints.items():
         console.note(f"hint: {label}: {hint}")
+
+
+def is_without_worker(result: ApplyResult) -> bool:
+    """Whether its host has no worker, as the message of the answer says, unlike that of a missing control worker."""
+    answer = result.answer
+    return answer is not None and answer.outcome.value == "noWorker" and "control" not in answer.message
 
 
 def register(app: typer.Typer) -> None:

@@ -30,7 +30,7 @@ def _state(text: str) -> State | Substate:
         return known[text.lower()]
     except KeyError:
         names = ", ".join(dict.fromkeys(value.value for value in (*State, *Substate)))
-        raise typer.BadParameter(f"{text!r} is no state; the states are {names}") from None
+        raise typer.BadParameter(f"{text!r} is no state; the states are {names}", param_hint="'--state'") from None
 
 
 @get.command()
