@@ -36,7 +36,7 @@ check: $(INSTALLED) ## Style, types, import rules and the built wheel
 	$(BIN)/pytest tests/architecture
 
 .PHONY: test
-test: host $(INSTALLED) ## All tests; PYTEST_ARGS="-k pull" for some
+test: test-host $(INSTALLED) ## All tests; PYTEST_ARGS="-k pull" for some
 	$(BIN)/pytest $(PYTEST_ARGS)
 
 .PHONY: bench
@@ -55,10 +55,12 @@ docs: $(INSTALLED) ## Write the reference pages and the JSON Schema anew, from t
 	$(BIN)/python -c 'from perdure.model.catalogue import as_markdown; print(as_markdown(), end="")' >docs/reference/faults.md
 
 .PHONY: setup
-setup: host $(INSTALLED) ## Install what the other targets need, and stop there
+setup: test-host $(INSTALLED) ## Install what the other targets need, and stop there
 
-.PHONY: host
+.PHONY: host test-host
 host:
+	@PYTHON="$(PYTHON)" deploy/install-host.sh demo
+test-host:
 	@PYTHON="$(PYTHON)" deploy/install-host.sh test
 
 .PHONY: lock

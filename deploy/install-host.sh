@@ -5,7 +5,8 @@
 #
 #   deploy/install-host.sh python     what a virtual environment needs
 #   deploy/install-host.sh runtime    + what runs containers
-#   deploy/install-host.sh test       + what the demo and the tests use: a registry, a static busybox, openssl
+#   deploy/install-host.sh demo       + what the demo and the benchmark use: a registry, a static busybox
+#   deploy/install-host.sh test       + what the tests use: openssl, and a browser to look at the Temporal Web UI
 #
 # On Debian and Ubuntu by apt, as root or with sudo. Elsewhere it says what to install, and fails.
 set -euo pipefail
@@ -17,6 +18,7 @@ PATH="$PATH:/usr/sbin:/sbin"
 has() { command -v "$1" >/dev/null 2>&1; }
 has_helper() { has "$1" || [ -x "/usr/lib/podman/$1" ] || [ -x "/usr/libexec/podman/$1" ]; }
 has_static_busybox() { has busybox && ! ldd "$(command -v busybox)" >/dev/null 2>&1; }
+has_browser() { has chromium || has google-chrome; }
 has_venv() { "$python" -c 'import ensurepip, venv' >/dev/null 2>&1; }
 
 missing=()
@@ -26,9 +28,9 @@ need() { # need PACKAGE CHECK...
     "$@" || missing+=("$package")
 }
 
-case "$group" in python | runtime | test) ;; *)
+case "$group" in python | runtime | demo | test) ;; *)
     echo "error: unknown group '$group'" >&2
-    echo "hint: one of python, runtime, test" >&2
+    echo "hint: one of python, runtime, demo, test" >&2
     exit 2
     ;;
 esac
@@ -51,10 +53,13 @@ if [ "$group" != python ]; then
         need slirp4netns has slirp4netns
     fi
 fi
-if [ "$group" = test ]; then
+if [ "$group" = demo ] || [ "$group" = test ]; then
     need docker-registry has docker-registry
     need busybox-static has_static_busybox
+fi
+if [ "$group" = test ]; then
     need openssl has openssl
+    need chromium has_browser
 fi
 
 [ ${#missing[@]} -gt 0 ] || exit 0

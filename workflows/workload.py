@@ -322,9 +322,7 @@ class WorkloadWorkflow:
             return
         self._defaults_for = record.generation
         defaults = await workflow.execute_local_activity(
-            contract.central_defaults,
-            schedule_to_close_timeout=options.DEFAULTS_LIMIT,
-            summary="settings of the control worker",
+            contract.central_defaults, schedule_to_close_timeout=options.DEFAULTS_LIMIT
         )
         self._record = attempts.central_defaults_learned(self._record, defaults.give_up_after)
 

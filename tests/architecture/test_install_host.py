@@ -92,6 +92,12 @@ def test_missing_packages_are_installed_without_starting_their_services(machine:
     assert "sudo systemctl disable docker-registry" in calls
 
 
+def test_only_the_tests_need_a_browser(machine: Machine) -> None:
+    """The demo starts on a fresh machine without the largest of all packages."""
+    assert "chromium" in machine.run("test").stderr
+    assert "chromium" not in machine.run("demo").stderr
+
+
 def test_old_python_is_refused_first(machine: Machine) -> None:
     machine.fake("old-python", "#!/bin/sh\nexit 1\n")
     done = machine.run("python", python=str(machine.bin / "old-python"))

@@ -54,6 +54,8 @@ class FakeEngine:
     pull_faults: dict[str, EngineFault] = field(default_factory=dict)
     """By image, or "" for every image."""
     start_faults: dict[str, EngineFault] = field(default_factory=dict)
+    progress: PullProgress = PullProgress(1, 2)
+    """What every pull tells at its begin."""
     hanging_pulls: set[str] = field(default_factory=set)
     hanging_starts: set[str] = field(default_factory=set)
     stop_seconds: float = 0.0
@@ -80,7 +82,7 @@ class FakeEngine:
         self.pulls.append(image)
         if self.on_pull is not None:
             self.on_pull(image)
-        on_progress(PullProgress(1, 2))
+        on_progress(self.progress)
         await self._hang(image in self.hanging_pulls, f"pull {image}")
         found = self.pull_faults.get(image) or self.pull_faults.get("")
         if found is not None:

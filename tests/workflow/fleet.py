@@ -47,6 +47,7 @@ class Fleet:
         self.client: Client = environment.client
         self.engine = engine
         self.host_up = True
+        self.hosts_away: set[str] = set()
         self.host_seen_at: datetime | None = None
         self.live: dict[str, Live] = {}
         self.give_up_after: timedelta | None = None
@@ -162,8 +163,8 @@ class Fleet:
         await eventually_async(look, within=30, what=f"{name} is in run {number}")
 
     async def last_sign(self, queue: str) -> tuple[bool, datetime | None]:
-        """What the control worker is told of the host."""
-        return self.host_up, self.host_seen_at
+        """What the control worker is told of a host."""
+        return self.host_up and names.host_of_queue(queue) not in self.hosts_away, self.host_seen_at
 
 
 @asynccontextmanager
