@@ -54,7 +54,7 @@ class FakeEngine:
     pull_faults: dict[str, EngineFault] = field(default_factory=dict)
     """By image, or "" for every image."""
     start_faults: dict[str, EngineFault] = field(default_factory=dict)
-    progress: PullProgress = PullProgress(1, 2)
+    progress: PullProgress = field(default_factory=lambda: PullProgress(1, 2))
     """What every pull tells at its begin."""
     hanging_pulls: set[str] = field(default_factory=set)
     hanging_starts: set[str] = field(default_factory=set)
