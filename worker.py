@@ -28,7 +28,7 @@ from activities.watchdog import Watchdog
 from perdure import __version__
 from perdure.runtime import logs
 from perdure.runtime.connect import connect
-from perdure.runtime.host_lock import host_lock
+from perdure.runtime.host_lock import host_lock, podman_lock
 from perdure.runtime.podman_service import default_sockets, find_socket
 from perdure.runtime.presence import last_heartbeats
 from perdure.runtime.problems import Problem, SettingsProblem, Unreachable
@@ -132,9 +132,11 @@ async def serve(settings: Settings, *, control: bool, host: str | None) -> None:
         if control:
             await roles.enter_async_context(control_role(client, settings))
         if host:
+            podman = podman_url(settings)
             roles.enter_context(host_lock(settings.home, host))
+            roles.enter_context(podman_lock(podman, client.namespace, host))
             files = settings.home / "files" / client.namespace / host
-            engine = PodmanEngine(podman_url(settings), files_dir=files, start_slots=settings.start_slots)
+            engine = PodmanEngine(podman, files_dir=files, start_slots=settings.start_slots)
             roles.push_async_callback(engine.close)
             await roles.enter_async_context(host_role(client, settings, host, engine))
         logger.info("worker is ready", extra={"control": control, "host": host, "fleet": client.namespace})

@@ -20,6 +20,7 @@ from tests.cases.patience import patience
 from tests.cases.stage import Stage
 from tests.support.podman_proxy import PodmanProxy
 from tests.support.sabotage import half_a_blob
+from tests.support.temporal import TemporalServer
 from tests.support.waiting import eventually_async
 from tests.support.workers import WorkerProcess
 
@@ -161,5 +162,32 @@ async def test_a_second_worker_of_a_host_is_refused(case: Case, stage: Stage, sl
     told = "\n".join(str(line.get("event")) for line in second.logged())
     assert f"error: host {stage.host.name} already has a worker, process {stage.host.worker.pid} (lock " in told
     assert "hint: Stop that one first" in told
+    await still_serves(case, sleeper)
+
+
+async def test_a_second_worker_with_another_home_is_refused_on_the_same_podman(
+    case: Case, stage: Stage, sleeper: str
+) -> None:
+    """Even of another server: it would take the containers of the first one for orphans, and remove them."""
     web = case.workload()
-    assert (await web.apply(sleeper)).outcome is Outcome.RUNNING
+    await web.apply(sleeper)
+    before = await web.runs()
+    with TemporalServer() as other_server:
+        second = WorkerProcess(
+            "--host",
+            stage.host.name,
+            temporal=other_server.address,
+            home=stage.host.home / "elsewhere",
+            podman=stage.host.podman.url,
+        )
+        second.launch()
+        await eventually_async(lambda: asyncio.to_thread(lambda: not second.is_running), within=patience(20))
+    assert second.code == 1
+    told = "\n".join(str(line.get("event")) for line in second.logged())
+    assert f"already has a worker on the Podman at {stage.host.podman.socket}, process {stage.host.worker.pid}" in told
+    assert (await web.runs()).live == before.live
+
+
+async def still_serves(case: Case, image: str) -> None:
+    """The worker works."""
+    assert (await case.workload().apply(image)).outcome is Outcome.RUNNING
