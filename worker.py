@@ -81,10 +81,16 @@ async def control_role(client: Client, settings: Settings) -> AsyncIterator[None
 
 
 @asynccontextmanager
-async def host_role(client: Client, settings: Settings, host: str, engine: Engine) -> AsyncIterator[None]:
+async def host_role(
+    client: Client, settings: Settings, host: str, engine: Engine, stopped: asyncio.Event
+) -> AsyncIterator[None]:
     """Do the work of one host, and watch over its containers."""
+    containers = await _containers(engine, client.namespace, host, stopped)
+    if containers is None:
+        yield
+        return
     fence = Fence(partial(current_incarnation, client, host))
-    fence.learn(await _answer_of(engine, client.namespace, host))
+    fence.learn(containers)
     watch = Watch(client, engine, host, fence)
     work = ContainerActivities(client, engine, fence=fence, on_running=watch.started, on_removed=watch.removed)
     worker = partial(
@@ -109,14 +115,20 @@ async def host_role(client: Client, settings: Settings, host: str, engine: Engin
         yield
 
 
-async def _answer_of(engine: Engine, fleet: str, host: str) -> list[Managed]:
-    """What is on the host, as soon as Podman answers: no work is accepted before that is known."""
-    while True:
+async def _containers(engine: Engine, fleet: str, host: str, stopped: asyncio.Event) -> list[Managed] | None:
+    """What is on the host, as soon as Podman answers: no work is accepted before that is known. None if stopped before."""
+    while not stopped.is_set():
         try:
             return await engine.list_managed(fleet, host)
         except EngineFault as error:
             logger.warning("podman does not answer yet", extra={"cause": str(error)})
-            await asyncio.sleep(RETRY_CONNECT.total_seconds())
+            await _wait_a_moment(stopped)
+    return None
+
+
+async def _wait_a_moment(stopped: asyncio.Event) -> None:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(stopped.wait(), RETRY_CONNECT.total_seconds())
 
 
 async def serve(settings: Settings, *, control: bool, host: str | None) -> None:
@@ -138,7 +150,7 @@ async def serve(settings: Settings, *, control: bool, host: str | None) -> None:
             files = settings.home / "files" / client.namespace / host
             engine = PodmanEngine(podman, files_dir=files, start_slots=settings.start_slots)
             roles.push_async_callback(engine.close)
-            await roles.enter_async_context(host_role(client, settings, host, engine))
+            await roles.enter_async_context(host_role(client, settings, host, engine, stopped))
         logger.info("worker is ready", extra={"control": control, "host": host, "fleet": client.namespace})
         await stopped.wait()
         logger.info("worker is stopping", extra={"control": control, "host": host})
@@ -151,8 +163,7 @@ async def _connected(settings: Settings, identity: str, stopped: asyncio.Event) 
             return await connect(settings, identity)
         except Unreachable as problem:
             logger.warning("temporal does not answer yet", extra={"cause": problem.message, "hint": problem.hint})
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stopped.wait(), RETRY_CONNECT.total_seconds())
+            await _wait_a_moment(stopped)
     return None
 
 

@@ -27,7 +27,7 @@ from activities.fence import Fence
 from activities.recovery import Known, describe_open, known_workloads, release_lost_attempts
 from perdure.model.messages import RetryRequest
 from perdure.model.observation import ContainerState, Live, Observation
-from perdure.model.states import State
+from perdure.model.states import Substate
 from perdure.wire import names
 
 logger = logging.getLogger(__name__)
@@ -128,7 +128,7 @@ class Watch:
     async def _wake_parked(self) -> None:
         """A worker that starts may have brought the cure (another Podman, another CPU): parked workloads are tried again."""
         for name, workload in (await known_workloads(self._client, self._host)).items():
-            if workload.status.state is State.FAILED:
+            if workload.status.substate in (Substate.REJECTED, Substate.GAVE_UP):
                 await self._signal(name, names.RETRY_NOW, RetryRequest(reason="the host's worker was started"))
 
     async def _list(self) -> list[Managed]:

@@ -301,7 +301,7 @@ def as_markdown() -> str:
     lines = [
         "# Faults",
         "",
-        "What can go wrong, as `status`, `describe` and `get workloads` name it. This page is written from",
+        "What can go wrong, as `perdure describe` and `perdure get workloads` name it. This page is written from",
         "`perdure/model/catalogue.py` by `make docs`.",
         "",
         "A *transient* fault can vanish without a new manifest: Perdure tries again for ever, with growing waits of at most",

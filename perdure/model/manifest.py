@@ -67,7 +67,7 @@ class Manifest(Model):
     api_version: Literal["perdure/v1"]
     """The version of this format."""
     name: Name
-    """The manifest's name: what ``--prune`` and ``status`` group workloads by."""
+    """The manifest's name: what workloads are grouped by."""
     revision: Annotated[Integer, Field(ge=0, le=2**53)] | None = None
     """The user's own number of this manifest; a lower one than already accepted is refused as stale."""
     defaults: WorkloadEntry = WorkloadEntry()

@@ -154,8 +154,10 @@ def rejected(record: Record, fault: Fault, attempt: int, now: datetime) -> Recor
 
 def gave_up(record: Record, fault: Fault | None, attempt: int, now: datetime) -> Record:
     """The time limit passed."""
+    known = record.last_error
     if fault is not None:
-        record = transitions.with_error(record, fault, attempt, 1, now)
+        unreported = attempt - known.attempt if known is not None and known.generation == record.generation else 1
+        record = transitions.with_error(record, fault, attempt, max(1, unreported), now)
     return transitions.entered(
         _parked(record, attempt), State.FAILED, Substate.GAVE_UP, now, "the time limit (giveUpAfter) passed"
     )
@@ -167,6 +169,7 @@ def _parked(record: Record, attempt: int) -> Record:
         parked_from=record.course,
         attempts_before=attempt,
         resume_at=None,
+        give_up_at=None,
         **transitions.no_attempt(),
     )
 

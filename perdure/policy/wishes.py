@@ -188,13 +188,13 @@ def resumed(record: Record, now: datetime) -> Record:
 def retry_asked(record: Record, request: RetryRequest, now: datetime) -> Record:
     """Somebody knows that a try is worth while now: parked work wakes, a wait ends; the curve goes on from where it was.
 
-    A first attempt that is under way is left alone.
+    What has ended runs once more. A first attempt that is under way is left alone.
     """
     attempts = max(record.attempts_before, record.attempt, request.attempt)
     if record.removing:
         waits = record.failing or record.resume_at is not None
         return record.but(turn=record.turn + 1, attempts_before=attempts, resume_at=None) if waits else record
-    waits = record.course is Course.PARKED or (
+    waits = record.course in (Course.PARKED, Course.ENDED) or (
         record.course in (Course.START, Course.PULL) and (record.failing or record.resume_at is not None)
     )
     if record.paused or not waits:

@@ -81,3 +81,14 @@ async def test_old_news_changes_nothing(fleet: Fleet, engine: FakeEngine) -> Non
     await fleet.environment.sleep(timedelta(minutes=10))
     status = await fleet.status("web")
     assert (f"{status.state}", status.restarts) == ("Running", 0)
+
+
+async def test_what_has_ended_runs_once_more_by_retry(fleet: Fleet, engine: FakeEngine) -> None:
+    """The same container, whatever its policy."""
+    await fleet.apply("job", spec(restart=RestartPolicy.NEVER))
+    (container,) = engine.running("job")
+    await fleet.container_ended("job", 3)
+    await fleet.until("job", "Failed/Exited")
+    await fleet.retry("job")
+    await fleet.until("job", "Running/Ok")
+    assert [one.container_id for one in engine.running("job")] == [container.container_id]
