@@ -21,6 +21,7 @@ help: ## Show what can be made
 
 .PHONY: demo
 demo: host $(INSTALLED) ## Play the whole story with real parts, and leave the stack up to look at
+	@$(COMPILE)
 	@$(BIN)/python -m demo.story
 
 .PHONY: down
