@@ -12,6 +12,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PYTEST_ARGS ?=
+# The stories start dozens of processes: each would compile all modules where PYTHONDONTWRITEBYTECODE is set.
+COMPILE = $(BIN)/python -m compileall -q perdure workflows activities client tests worker.py
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -38,6 +40,7 @@ check: $(INSTALLED) ## Style, types, import rules and the built wheel
 
 .PHONY: test
 test: test-host $(INSTALLED) ## All tests; PYTEST_ARGS="-k pull" for some
+	@$(COMPILE)
 	$(BIN)/pytest $(PYTEST_ARGS)
 
 .PHONY: bench
