@@ -37,8 +37,8 @@ from tests.support.podman import IsolatedPodman, process_is_alive
 from tests.support.temporal import quiet_runtime
 
 CONTAINERS_SECONDS: Final = 0.1
-PROCESSES_SECONDS: Final = 0.2
-STATUSES_SECONDS: Final = 0.4
+PROCESSES_SECONDS: Final = 0.4
+STATUSES_SECONDS: Final = 0.5
 MOST_STATUSES: Final = 12
 """Asked for one by one: the server must not be busy with the test alone."""
 LIE_SECONDS: Final = 15
