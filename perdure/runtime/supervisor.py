@@ -57,9 +57,11 @@ async def _keep(part: Part) -> None:
             wait = FIRST_WAIT
         await asyncio.sleep(wait.total_seconds())
         wait = min(2 * wait, LONGEST_WAIT)
+        if part.running() is not None:
+            continue  # a start that was told as failed may have come through
         try:
             started = await part.start()
-        except StackProblem as problem:
-            logger.warning("part cannot be started", extra={"part": part.name, "cause": problem.message})
+        except (StackProblem, OSError) as problem:  # a full disk too is over some day
+            logger.warning("part cannot be started", extra={"part": part.name, "cause": str(problem)})
         else:
             logger.info("part is started again", extra={"part": part.name, "pid": started.pid})
