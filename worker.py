@@ -16,6 +16,7 @@ from functools import partial
 
 from temporalio.client import Client
 from temporalio.common import WorkerDeploymentVersion
+from temporalio.service import RPCError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker, WorkerDeploymentConfig
 
 from activities.containers import ContainerActivities, current_incarnation
@@ -27,7 +28,7 @@ from activities.supervision import Watch
 from activities.watchdog import Watchdog
 from perdure import __version__
 from perdure.runtime import logs
-from perdure.runtime.connect import connect
+from perdure.runtime.connect import connect, id_of_namespace
 from perdure.runtime.host_lock import host_lock, podman_lock
 from perdure.runtime.podman_service import default_sockets, find_socket
 from perdure.runtime.presence import last_heartbeats
@@ -86,13 +87,16 @@ async def host_role(
 ) -> AsyncIterator[None]:
     """Do the work of one host, and watch over its containers."""
     containers = await _containers(engine, client.namespace, host, stopped)
-    if containers is None:
+    fleet_id = await _id_of_fleet(client, stopped)
+    if containers is None or fleet_id is None:
         yield
         return
     fence = Fence(partial(current_incarnation, client, host))
     fence.learn(containers)
-    watch = Watch(client, engine, host, fence)
-    work = ContainerActivities(client, engine, fence=fence, on_running=watch.started, on_removed=watch.removed)
+    watch = Watch(client, engine, host, fence, fleet_id)
+    work = ContainerActivities(
+        client, engine, fence=fence, on_running=watch.started, on_removed=watch.removed, fleet_id=fleet_id
+    )
     worker = partial(
         Worker,
         client,
@@ -122,6 +126,17 @@ async def _containers(engine: Engine, fleet: str, host: str, stopped: asyncio.Ev
             return await engine.list_managed(fleet, host)
         except EngineFault as error:
             logger.warning("podman does not answer yet", extra={"cause": str(error)})
+            await _wait_a_moment(stopped)
+    return None
+
+
+async def _id_of_fleet(client: Client, stopped: asyncio.Event) -> str | None:
+    """The id of the fleet's namespace, which no other server has, as soon as Temporal tells it. None if stopped before."""
+    while not stopped.is_set():
+        try:
+            return await id_of_namespace(client)
+        except RPCError as error:
+            logger.warning("temporal does not answer yet", extra={"cause": str(error)})
             await _wait_a_moment(stopped)
     return None
 

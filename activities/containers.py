@@ -43,11 +43,13 @@ class ContainerActivities:
         fence: Fence,
         on_running: Callable[[str, Live], None],
         on_removed: Callable[[str], None],
+        fleet_id: str = "",
     ) -> None:
         self._client = client
         self._engine = engine
         self._notes = Notes()
         self._fence = fence
+        self._fleet_id = fleet_id
         self._on_running = on_running
         self._on_removed = on_removed
 
@@ -73,6 +75,7 @@ class ContainerActivities:
             spec_hash=request.spec_hash,
             restart=request.spec.model_dump_json(include={"restart", "restart_backoff"}),
             manifest=request.manifest,
+            fleet_id=self._fleet_id,
         )
         try:
             live = await self._engine.ensure_running(ticket.name, request.spec.container, owner)

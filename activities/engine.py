@@ -41,6 +41,8 @@ class Ownership:
     restart: str
     """The restart policy and backoff as JSON, for a host that must act alone."""
     manifest: str
+    fleet_id: str = ""
+    """Of the Temporal namespace: two servers may both have a fleet of one name, and each knows only its own workloads."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,7 @@ def labels_of(owner: Ownership) -> dict[str, str]:
         f"{LABELS}spec": owner.spec_hash,
         f"{LABELS}restart": owner.restart,
         f"{LABELS}manifest": owner.manifest,
+        f"{LABELS}fleet-id": owner.fleet_id,
     }
 
 
@@ -65,6 +66,7 @@ def owner_of(labels: Mapping[str, str] | None) -> Ownership | None:
             spec_hash=known["spec"],
             restart=known.get("restart", ""),
             manifest=known.get("manifest", ""),
+            fleet_id=known.get("fleet-id", ""),
         )
     except (KeyError, ValueError):
         return None

@@ -4,7 +4,7 @@
 What a workflow believes to be up is compared with what Podman has. A container's death is told at once by a pidfd on its main
 process; a list every few seconds is the truth, and finds what no pidfd can tell (a removal, a worker that was away). Nothing
 here starts or stops a container of a workload: it only tells, by ``observe`` signals. The one exception is an orphan: a container
-of this fleet and host whose workload Temporal, asked twice, does not know.
+that was made for this very Temporal server, and whose workload it, asked twice, does not know.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ TROUBLE_WAIT = timedelta(seconds=2)
 ORPHAN_GRACE = timedelta(seconds=10)
 
 _ENDED = (ContainerState.EXITED, ContainerState.DEAD, ContainerState.MISSING)
+_NOT_UP = (*_ENDED, ContainerState.PAUSED)
+"""A container that somebody paused by hand does no work, and is not what the manifest says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +58,12 @@ class _Believed:
 class Watch:
     """Watches the containers of one host, from the start of its worker to its end."""
 
-    def __init__(self, client: Client, engine: Engine, host: str, fence: Fence) -> None:
+    def __init__(self, client: Client, engine: Engine, host: str, fence: Fence, fleet_id: str) -> None:
         self._client = client
         self._engine = engine
         self._host = host
         self._fence = fence
+        self._fleet_id = fleet_id
         self._believed: dict[str, _Believed] = {}
         self._pidfds: dict[str, int] = {}
         self._checked: set[str] = set()
@@ -139,7 +142,7 @@ class Watch:
         by_id = {container.container_id: container for container in containers}
         for name, believed in list(self._believed.items()):
             container = by_id.get(believed.container_id)
-            if container is None or container.state in _ENDED:
+            if container is None or container.state in _NOT_UP:
                 self._check_soon(name)
             else:
                 self._follow(name, container.container_id, container.pid)
@@ -179,7 +182,7 @@ class Watch:
             found = await self._engine.list_managed(self._client.namespace, self._host, workload)
             container = next((one for one in found if one.container_id == believed.container_id), None)
             state = container.state if container else ContainerState.MISSING
-            if state not in _ENDED:
+            if state not in _NOT_UP:
                 return None
             if state is ContainerState.DEAD and now < give_up:
                 await asyncio.sleep(LOOK_AGAIN.total_seconds())
@@ -208,7 +211,13 @@ class Watch:
 
     def _remove_orphans(self, containers: list[Managed], known: dict[str, Known]) -> None:
         """Remove what no workload wants. The list of workloads may lag behind: each is asked for by name before."""
-        for name in sorted({container.owner.workload for container in containers} - set(known)):
+        strange = {one.owner.workload for one in containers if one.owner.fleet_id != self._fleet_id} - set(known)
+        if strange:
+            logger.warning(
+                "containers of workloads of another Temporal server are left alone: this one cannot know whether they are wanted",
+                extra={"host": self._host, "workloads": sorted(strange)},
+            )
+        for name in sorted({container.owner.workload for container in containers} - set(known) - strange):
             self._spawn(self._remove_orphan(name))
 
     async def _remove_orphan(self, workload: str) -> None:

@@ -26,8 +26,10 @@ def observed(record: Record, seen: Observation, now: datetime) -> Record:
         return record
     record = record.but(host_seen_at=seen.seen_at)
     match seen.state:
-        case ContainerState.RUNNING | ContainerState.PAUSED | ContainerState.CREATED | ContainerState.STOPPING:
+        case ContainerState.RUNNING | ContainerState.CREATED | ContainerState.STOPPING:
             return _health_seen(record, live, seen, now)
+        case ContainerState.PAUSED:
+            return _frozen(record, now)
         case ContainerState.EXITED | ContainerState.DEAD | ContainerState.MISSING:
             return _ended(record, live, seen, now)
 
@@ -59,6 +61,17 @@ def _health_seen(record: Record, live: Live, seen: Observation, now: datetime) -
     return transitions.entered(
         record, State.RUNNING, transitions.health_substate(seen.health), now, f"health: {seen.health}"
     )
+
+
+def _frozen(record: Record, now: datetime) -> Record:
+    """Somebody paused the container on its host, and not the workload: the next start finds it and lets it go on."""
+    if record.course is not Course.UP or record.removing:
+        return record
+    record = record.but(
+        course=Course.START, turn=record.turn + 1, attempts_before=0, give_up_at=transitions.deadline(record, now)
+    )
+    reason = "the container was paused on its host"
+    return transitions.entered(record, State.PENDING, transitions.WORKING[record.course], now, reason)
 
 
 def _ended(record: Record, live: Live, seen: Observation, now: datetime) -> Record:

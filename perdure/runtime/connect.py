@@ -2,7 +2,8 @@
 """How a process reaches Temporal.
 
 Temporal's own configuration comes first (``TEMPORAL_*`` variables and the profiles of temporal.toml, with TLS and API keys).
-Where it names no address, the running stack of this home is meant, else a server on this machine.
+Where it names no address, the stack of this home is meant, and where the home never had one, a server on this machine. A stack
+that is down is told as such: whoever listens at the default address instead is somebody else, and would take the applies.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.runtime.problems import SettingsProblem, Unreachable
 from perdure.runtime.settings import Settings
-from perdure.runtime.stack_record import StackRecord, read_record
+from perdure.runtime.stack_record import StackRecord, read_last_record, read_record
 from perdure.runtime.telemetry import runtime
 from perdure.wire.converter import data_converter
 
@@ -43,7 +44,7 @@ class Target:
 
 
 def find_target(settings: Settings) -> Target:
-    """The server that ``connect`` would use. Does not ask it."""
+    """The server that ``connect`` would use. Does not ask it. Raises what ``connect`` raises, but for a server that is silent."""
     return _resolve(settings)[0]
 
 
@@ -57,7 +58,7 @@ async def connect(settings: Settings, identity: str, *, timeout: timedelta = CON
 
     Raises:
         SettingsProblem: Temporal's configuration cannot be used.
-        Unreachable: no answer, or a refusal.
+        Unreachable: no answer, a refusal, or a stack that is down.
     """
     return await _open(*_resolve(settings), identity, timeout)
 
@@ -67,6 +68,13 @@ async def connect_to_stack(record: StackRecord, identity: str) -> Client:
     target = Target(record.temporal_address, record.fleet, "the stack of this machine", record.ui_url)
     config = ClientConnectConfig(target_host=target.address, namespace=target.fleet)
     return await _open(target, config, identity, CONNECT_TIMEOUT)
+
+
+async def id_of_namespace(client: Client) -> str:
+    """What tells the client's namespace from those of the same name on other servers. Raises RPCError."""
+    request = DescribeNamespaceRequest(namespace=client.namespace)
+    found = await client.workflow_service.describe_namespace(request, timeout=CONNECT_TIMEOUT)
+    return found.namespace_info.id
 
 
 async def _open(target: Target, config: ClientConnectConfig, identity: str, timeout: timedelta) -> Client:
@@ -103,8 +111,13 @@ def _resolve(settings: Settings) -> tuple[Target, ClientConnectConfig]:
     elif (record := read_record(settings.home)) is not None:
         address, origin, ui_url = record.temporal_address, f"the stack in {settings.home}", record.ui_url
         config.setdefault("namespace", record.fleet)
+    elif read_last_record(settings.home) is not None:
+        raise Unreachable(
+            f"the Temporal server of the stack in {settings.home} does not run",
+            "Start it by `perdure up --detach`, or set TEMPORAL_ADDRESS where another one is meant.",
+        )
     else:
-        address, origin = DEFAULT_ADDRESS, f"the default, as no stack runs in {settings.home}"
+        address, origin = DEFAULT_ADDRESS, f"the default, as there is no stack in {settings.home}"
     config["target_host"] = address
     config["namespace"] = settings.fleet or config.get("namespace") or DEFAULT_FLEET
     return Target(address, config["namespace"], origin, ui_url), config

@@ -45,6 +45,8 @@ TEMPORAL_GRACE: Final = timedelta(seconds=10)
 WORKER_GRACE: Final = timedelta(seconds=20)
 """A worker gives what is under way ten seconds to end."""
 SUPERVISOR_GRACE: Final = timedelta(seconds=60)
+NOT_IN_A_HOME: Final = "?#%"
+"""SQLite is given the path as a URI: it would silently take another file, outside of the home."""
 CONTROL_PART: Final = "control"
 HOST_PART: Final = "host"
 
@@ -235,6 +237,11 @@ class Stack:
         return PodmanService(self.home / "podman")
 
     def _make_home(self) -> None:
+        if unfit := sorted(set(str(self.home)) & set(NOT_IN_A_HOME)):
+            raise StackProblem(
+                f"the path of the home {self.home} has {' and '.join(unfit)} in it, which Temporal's database cannot have",
+                "Name another one by PERDURE_HOME.",
+            )
         try:
             run_folder(self.home).mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:

@@ -312,3 +312,41 @@ def test_the_state_is_kept_over_a_restart(new_home: NewHome, image: str) -> None
     after = perdure.status("web")
     assert json.dumps(after["live"]) == json.dumps(before["live"])
     assert after["history"][: len(before["history"])] == before["history"]
+
+
+def test_a_home_that_the_database_cannot_have_is_refused(new_home: NewHome) -> None:
+    """SQLite would take what follows a question mark for options, and keep the state outside of the home."""
+    perdure = new_home()
+    perdure.environment["PERDURE_HOME"] = str(perdure.folder / "what?")
+    done = perdure("up", "--detach", "--temporal-port", "0", code=1)
+    assert "has ? in it" in done.err
+    assert list(perdure.folder.iterdir()) == []
+
+
+def test_a_stack_that_is_down_is_not_mistaken_for_another(new_home: NewHome, image: str) -> None:
+    """Neither for one that got its port, nor for one at the default address."""
+    perdure = new_home()
+    up(perdure)
+    perdure("down")
+    done = perdure("apply", "-f", perdure.manifest({"web": {"image": image}}), code=5)
+    assert "does not run" in done.err
+
+
+def test_a_new_stack_of_the_same_name_removes_no_container_of_the_old_one(
+    new_home: NewHome, image: str, clean_podman: IsolatedPodman
+) -> None:
+    """Both have the default names; the new server knows nothing of the old one's workloads, so they are none of its business."""
+    old, new = new_home(), new_home()
+    up(old)
+    old("apply", "-f", old.manifest({"web": {"image": image}}))
+    container = old.status("web")["live"]["containerId"]
+    old("down")
+    up(new)
+    new("apply", "-f", new.manifest({"other": {"image": image}}))
+    log = new.home / "logs" / "host.log"
+    eventually(lambda: "left alone" in log.read_text(), within=30)
+    assert clean_podman.is_alive(container)
+    new("delete", "other")
+    new("down")
+    up(old)
+    assert old.status("web")["live"]["containerId"] == container

@@ -265,3 +265,21 @@ def test_the_wrong_use_of_a_running_stack_is_told(perdure: Perdure) -> None:
     assert "and host edge-1, not other" in done.err
     done = perdure("up", code=0)
     assert done.err == "it was up already\n"
+
+
+def test_a_container_that_was_paused_by_hand_goes_on(
+    perdure: Perdure, image: str, clean_podman: IsolatedPodman
+) -> None:
+    """It did no work, and was shown as running."""
+    perdure("apply", "-f", perdure.manifest({"web": {"image": image}}))
+    container = perdure.status("web")["live"]["containerId"]
+    clean_podman.cli("pause", container)
+
+    def goes_on() -> bool:
+        seen = clean_podman.inspect(container)
+        return seen is not None and seen["State"]["Status"] == "running"
+
+    eventually(goes_on, within=30)
+    status = eventually(lambda: (found := perdure.status("web"))["state"] == "Running" and found, within=10)
+    assert "the container was paused on its host" in [change["reason"] for change in status["history"]]
+    assert (status["restarts"], status["live"]["containerId"]) == (0, container)

@@ -55,11 +55,13 @@ def test_the_running_stack_of_the_home_is_the_default(settings: Settings) -> Non
     assert (target.address, target.fleet, target.ui_url) == ("127.0.0.1:7400", "shops", "http://127.0.0.1:8400")
 
 
-def test_a_stack_that_runs_no_more_is_no_default(settings: Settings) -> None:
+def test_a_stack_that_is_down_is_not_mistaken_for_another_server(settings: Settings) -> None:
+    """Whoever listens at the default address would take what is meant for the stack, and say that it is accepted."""
     run_stack(settings.home)
     gone = Process(os.getpid(), 1, "another boot")
     PidFile(run_folder(settings.home) / "temporal.pid").write(gone)
-    assert find_target(settings).address == "localhost:7233"
+    with pytest.raises(Unreachable, match=r"the stack in .* does not run"):
+        find_target(settings)
 
 
 def test_temporals_own_configuration_wins(settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

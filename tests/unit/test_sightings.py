@@ -59,3 +59,18 @@ def test_an_early_end_of_another_container_or_run_is_none_of_the_present_one() -
         record = attempts.container_started(sightings.observed(starting(), seen, NOW), LIVE, NOW)
         assert f"{record.state}/{record.substate}" == "Running/Ok"
         assert record.ended_early is None
+
+
+def test_a_container_that_was_paused_on_its_host_is_not_shown_as_running() -> None:
+    """It does no work; the next start lets it go on. No pull, no restart, no crash: it is still the same container."""
+    record = attempts.container_started(starting(), LIVE, NOW)
+    seen = Observation(container_id="c1", generation=1, state=ContainerState.PAUSED, seen_at=NOW)
+    frozen = sightings.observed(record, seen, NOW)
+    assert f"{frozen.state}/{frozen.substate}" == "Pending/Starting"
+    assert frozen.history[-1].reason == "the container was paused on its host"
+    assert (frozen.turn, frozen.restarts, frozen.live) == (record.turn + 1, 0, LIVE)
+    again = attempts.container_started(frozen, LIVE, NOW)
+    assert f"{again.state}/{again.substate}" == "Running/Ok"
+    paused = sightings.observed(wishes.paused(record, NOW), seen, NOW)
+    assert f"{paused.state}/{paused.substate}" == "Paused/Ok"
+    assert f"{wishes.resumed(paused, NOW).state}" == "Pending"
