@@ -45,19 +45,25 @@ class Fence:
         """Hold the workload's lock for a request that is not out of date. Raises EngineFault(Superseded) for one that is."""
         async with self.alone(ticket.name):
             await self._check(ticket, phase)
-            self._seen[ticket.name] = _Seen(ticket.incarnation, ticket.generation)
+            self._see(ticket)
             yield
 
     def alone(self, workload: str) -> asyncio.Lock:
         """The workload's lock, for somebody who only wants to look while nobody changes anything."""
         return self._locks.setdefault(workload, asyncio.Lock())
 
+    def _see(self, ticket: Ticket) -> None:
+        seen = self._seen.get(ticket.name)
+        known = seen.generation if seen is not None and seen.incarnation == ticket.incarnation else 0
+        self._seen[ticket.name] = _Seen(ticket.incarnation, max(known, ticket.generation))
+
     async def _check(self, ticket: Ticket, phase: Phase) -> None:
         seen = self._seen.get(ticket.name)
         if seen is None:
             return
         if seen.incarnation == ticket.incarnation:
-            if ticket.generation < seen.generation:
+            # A removal is the last wish of an incarnation, whatever its number: a reset workflow may have forgotten some.
+            if ticket.generation < seen.generation and phase is not Phase.STOP:
                 raise _superseded(f"generation {seen.generation} was seen on the host before", ticket, phase)
             return
         current = await self._current_incarnation(ticket.name)
@@ -72,6 +78,7 @@ def _superseded(why: str, ticket: Ticket, phase: Phase) -> EngineFault:
             fault_class=FaultClass.PERMANENT,
             phase=phase,
             message=f"generation {ticket.generation} of {ticket.host}/{ticket.name} is out of date: {why}",
-            hint="nothing is to be done: the newer one goes its own way",
+            hint="nothing is to be done where a newer one goes its own way; where the workflow was reset in Temporal:"
+            f" perdure delete {ticket.host}/{ticket.name}, then apply it again",
         )
     )

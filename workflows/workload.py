@@ -71,13 +71,16 @@ class WorkloadWorkflow:
         self._report_is_fresh = False
 
     # ---- what users and hosts send ----
+    # A signal can be sent by hand, from the Web UI, without its argument. A handler that cannot be called then would fail each
+    # workflow task from there on, also those of a reset, which sends the signal again: so every argument may be missing.
 
     @workflow.signal(
         name=names.APPLY, description="Sent by perdure apply: a newer wish, which supersedes what is under way."
     )
-    def apply(self, request: ApplyRequest) -> None:
+    def apply(self, request: ApplyRequest | None = None) -> None:
         """Accept or refuse a wish; ``first_attempt`` tells which."""
-        self._record = wishes.applied(self._record, request, workflow.now())
+        if request is not None:
+            self._record = wishes.applied(self._record, request, workflow.now())
 
     @workflow.signal(
         name=names.REMOVE, description="Stop and remove the container, then end: the same as Request Cancellation."
@@ -102,24 +105,27 @@ class WorkloadWorkflow:
         self._record = wishes.retry_asked(self._record, request or RetryRequest(), workflow.now())
 
     @workflow.signal(name=names.REPORT, description="Only for hosts: they tell of an attempt that goes on.")
-    def report(self, report: AttemptReport) -> None:
+    def report(self, report: AttemptReport | None = None) -> None:
         """Take note of a failed try, or that a host took up the work."""
+        if report is None:
+            return
         before = self._record
         self._record = attempts.reported(before, report, workflow.now())
         if report.kind is ReportKind.FAILED and self._record is not before:
             self._report_is_fresh = True
 
     @workflow.signal(name=names.OBSERVE, description="Only for hosts: they tell what happened to the container.")
-    def observe(self, seen: Observation) -> None:
+    def observe(self, seen: Observation | None = None) -> None:
         """Take note of an end, a disappearance, or a change of health."""
-        self._record = sightings.observed(self._record, seen, workflow.now())
+        if seen is not None:
+            self._record = sightings.observed(self._record, seen, workflow.now())
 
     # ---- what users and programs ask ----
 
     @workflow.update(
         name=names.FIRST_ATTEMPT, description="Wait for the first attempt of an apply, and tell its result."
     )
-    async def first_attempt(self, apply_id: str) -> AttemptOutcome:
+    async def first_attempt(self, apply_id: str = "") -> AttemptOutcome:
         """Released by the attempt's end, by a newer apply, by removal, and by the change to a new run (MOVED: ask again)."""
         await workflow.wait_condition(lambda: self._leaving or answers.answer(self._record, apply_id) is not None)
         return answers.answer(self._record, apply_id) or AttemptOutcome(outcome=Outcome.MOVED)

@@ -258,7 +258,7 @@ CATALOGUE: Mapping[FaultKind, Entry] = {
         _P,
         _ANY,
         "A newer generation took the place of this one.",
-        "nothing: the newer one is under way",
+        "nothing, where a newer one is under way; else perdure delete, then apply it again",
     ),
     FaultKind.WORKER_LOST: Entry(
         _T,

@@ -4,14 +4,18 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated, Final
 
-from pydantic import AwareDatetime
+from pydantic import AwareDatetime, Field
 
 from perdure.model.base import Model
 from perdure.model.faults import Fault, LastError, Phase
 from perdure.model.observation import Live
 from perdure.model.states import State, Substate
 from perdure.model.workload import WorkloadSpec
+
+MOST_ATTEMPTS: Final = 1_000_000_000
+"""More than a workload can make: a larger number was sent by hand, and would be shown, counted and computed with for ever."""
 
 
 class ApplyRequest(Model):
@@ -32,7 +36,7 @@ class RetryRequest(Model):
     """Try again now, without starting the curve again."""
 
     reason: str = "asked for"
-    attempt: int = 0
+    attempt: Annotated[int, Field(ge=0, le=MOST_ATTEMPTS)] = 0
     """The number of the try that the sender saw, so that the curve goes on from there; 0 where it saw none."""
 
 

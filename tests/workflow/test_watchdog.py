@@ -14,7 +14,7 @@ from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from activities.watchdog import Watchdog
-from perdure.model.messages import ApplyRequest, AttemptOutcome
+from perdure.model.messages import ApplyRequest, AttemptOutcome, Outcome
 from perdure.model.record import Record
 from perdure.wire import names
 from tests.fakes.engine import FakeEngine
@@ -101,3 +101,13 @@ async def test_a_new_run_adopts_the_container(real_fleet: Fleet, engine: FakeEng
     assert status.incarnation == before.incarnation
     assert engine.running("web") == [container]
     assert (await real_fleet.apply("web", spec("reg/app:1"))).outcome == "unchanged"
+
+
+@pytest.mark.parametrize("name", [names.APPLY, names.RETRY_NOW, names.REPORT, names.OBSERVE])
+async def test_a_signal_without_its_argument_harms_nobody(real_fleet: Fleet, engine: FakeEngine, name: str) -> None:
+    """The Web UI sends one at a click. It must not fail the workflow's task, for no reset would get rid of it."""
+    engine.images |= {"reg/app:1", "reg/app:2"}
+    await real_fleet.apply("web", spec("reg/app:1"))
+    await real_fleet.signal("web", name)
+    await real_fleet.signal("web", name, None)
+    assert (await asyncio.wait_for(real_fleet.apply("web", spec("reg/app:2")), 20)).outcome is Outcome.RUNNING
