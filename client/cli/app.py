@@ -6,6 +6,7 @@ Commands import Temporal's SDK only when they run: loading it takes longer than 
 
 from __future__ import annotations
 
+import errno
 import logging
 import sys
 import traceback
@@ -52,6 +53,13 @@ def run(arguments: Sequence[str]) -> int:
         if isinstance(error, PermissionError) and error.filename is not None:
             console.error(f"{error.filename}: {error.strerror}", "Act as its owner, or choose another PERDURE_HOME.")
             return Exit.REFUSED
+        if isinstance(error, console.NotWritten):
+            console.error(str(error), "Send it elsewhere; `perdure get workloads` shows what was done.")
+            return Exit.REFUSED
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            where = error.filename or "a file, or standard output, cannot be written"
+            console.error(f"{where}: {error.strerror}", "Make room, then do it again.")
+            return Exit.REFUSED
         if (foreseen := of_error(error)) is None:
             raise
         _tell(error)
@@ -63,6 +71,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def main() -> Never:
     """Entry point of the console script."""
+    console.open_closed()
     logging.getLogger().addHandler(logging.NullHandler())  # a command tells by itself what went wrong
     code: int = Exit.REFUSED
     try:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from client.cli import console
 from client.cli.app import app, run
 from client.cli.exits import Exit
 
@@ -146,3 +147,35 @@ def test_every_command_has_a_help_that_begins_with_a_sentence(capsys: pytest.Cap
     for name in [*names, "get"]:
         assert run([name, "--help"]) == Exit.DONE
         assert f"Usage: perdure {name}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(("arguments", "code"), [("version", Exit.DONE), ("validate -f -", Exit.USAGE)])
+def test_streams_that_are_closed_are_no_fault_of_ours(arguments: str, code: int, closed: str, tmp_path: Path) -> None:
+    """A service manager, or a careless script, starts programs like that."""
+    script = f"{sys.executable} -m client.cli.app {arguments} {closed}"
+    done = subprocess.run(
+        ["sh", "-c", script], cwd=ROOT, capture_output=True, stdin=subprocess.DEVNULL, text=True, check=False
+    )
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", ["version", "--help", "schema"])
+def test_output_that_finds_no_room_is_told(arguments: str) -> None:
+    """With a code that says so: whoever reads the file later would miss the data."""
+    script = f"{sys.executable} -m client.cli.app {arguments} >/dev/full"
+    done = subprocess.run(["sh", "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == Exit.REFUSED
+    assert done.stderr.startswith("error: ")
+    assert "No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_what_others_wrote_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """An error of a registry, a name of a user: whatever way it took to us."""
+    console.out("a\x1b[31mb\x9b2Jc\u202ed\te\nf\u2066g\x07")
+    console.error("h\x1b]0;i\x07")
+    out, err = capsys.readouterr()
+    assert out == "a?[31mb?2Jc?d\te\nf?g?\n"
+    assert err == "error: h?]0;i?\n"
