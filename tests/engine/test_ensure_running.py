@@ -45,6 +45,7 @@ async def test_a_container_is_made_with_our_name_and_labels(workload: Workload, 
         "spec": labels["dev.perdure.spec"],
         "restart": '{"restart":"always"}',
         "manifest": "shop",
+        "fleet-id": "the-server",
     }
     assert live.generation == 1
     assert live.started_at is not None

@@ -46,6 +46,7 @@ class Workload:
             spec_hash=sha256(spec.model_dump_json().encode()).hexdigest()[:16],
             restart='{"restart":"always"}',
             manifest="shop",
+            fleet_id="the-server",
         )
 
     def container_name(self, generation: int = 1) -> str:

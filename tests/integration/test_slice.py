@@ -24,13 +24,15 @@ from tests.support.workers import WorkerProcess
 from tests.support.workloads import manifest, reconciler
 
 SOON = timedelta(seconds=30)
+HOST = "slice-1"
+"""Not the name that the shared stack of the command line's tests holds on the same Podman."""
 
 
 @pytest.fixture
 def worker(clean_podman: IsolatedPodman, temporal_in_container: str, tmp_path: Path) -> Iterator[WorkerProcess]:
     """One worker that serves both roles."""
     with WorkerProcess(
-        "--control", "--host", "edge-1", temporal=temporal_in_container, home=tmp_path, podman=clean_podman.url
+        "--control", "--host", HOST, temporal=temporal_in_container, home=tmp_path, podman=clean_podman.url
     ) as worker:
         yield worker
 
@@ -51,16 +53,16 @@ async def test_a_workload_lives_and_goes(
     images.push(local, reference)
     images.forget(local)
 
-    (result,) = await fleet.apply([manifest({"web": {"image": reference}})], timeout=SOON)
+    (result,) = await fleet.apply([manifest({"web": {"image": reference}}, host=HOST)], timeout=SOON)
     assert result.answer is not None
     assert result.answer.outcome is Outcome.RUNNING, result
-    status = await fleet.wait("edge-1", "web", Condition.RUNNING, timeout=SOON, generation=1)
+    status = await fleet.wait(HOST, "web", Condition.RUNNING, timeout=SOON, generation=1)
     assert status is not None
     assert status.live is not None
     assert clean_podman.is_alive(status.live.container_id)
 
-    await fleet.remove("edge-1", "web")
-    await fleet.wait("edge-1", "web", Condition.REMOVED, timeout=SOON)
+    await fleet.remove(HOST, "web")
+    await fleet.wait(HOST, "web", Condition.REMOVED, timeout=SOON)
     assert clean_podman.containers() == []
 
 
@@ -69,10 +71,10 @@ async def test_a_missing_image_is_told_and_healed_by_a_push(
 ) -> None:
     """Apply returns after the first attempt with the error, status tells it, and the push alone makes it run."""
     reference = f"{registry_in_container}/team/late:1"
-    (result,) = await fleet.apply([manifest({"late": {"image": reference}})], timeout=SOON)
+    (result,) = await fleet.apply([manifest({"late": {"image": reference}}, host=HOST)], timeout=SOON)
     assert result.answer is not None
     assert result.answer.outcome is Outcome.RETRYING
-    status = await fleet.status("edge-1", "late")
+    status = await fleet.status(HOST, "late")
     assert (status.state, status.substate) == (State.PENDING, Substate.PULL_BACKOFF)
     assert status.last_error is not None
     assert status.last_error.kind is FaultKind.IMAGE_NOT_FOUND
@@ -80,19 +82,19 @@ async def test_a_missing_image_is_told_and_healed_by_a_push(
 
     local = images.obedient("late")
     images.push(local, reference)
-    running = await fleet.wait("edge-1", "late", Condition.RUNNING, timeout=SOON)
+    running = await fleet.wait(HOST, "late", Condition.RUNNING, timeout=SOON)
     assert running is not None
     assert running.last_error is None or running.last_error.kind is FaultKind.IMAGE_NOT_FOUND
-    await fleet.remove("edge-1", "late")
-    await fleet.wait("edge-1", "late", Condition.REMOVED, timeout=SOON)
+    await fleet.remove(HOST, "late")
+    await fleet.wait(HOST, "late", Condition.REMOVED, timeout=SOON)
 
 
 async def test_containers_go_on_while_the_worker_is_away(
     fleet: Reconciler, worker: WorkerProcess, clean_podman: IsolatedPodman, images: Images
 ) -> None:
     """A worker that stops or is killed restarts no container, and the next one adopts what runs."""
-    await fleet.apply([manifest({"web": {"image": images.obedient()}})], wait=Wait.RUNNING, timeout=SOON)
-    before = await fleet.status("edge-1", "web")
+    await fleet.apply([manifest({"web": {"image": images.obedient()}}, host=HOST)], wait=Wait.RUNNING, timeout=SOON)
+    before = await fleet.status(HOST, "web")
     assert before.live is not None
     assert worker.stop() == 0
     assert clean_podman.is_alive(before.live.container_id)
@@ -100,12 +102,12 @@ async def test_containers_go_on_while_the_worker_is_away(
     worker.restart()
 
     async def tells_the_same() -> bool:
-        now = await fleet.status("edge-1", "web")
+        now = await fleet.status(HOST, "web")
         return now.live == before.live and now.restarts == before.restarts
 
     await eventually_async(tells_the_same, within=10, what="the status is as before")
     assert clean_podman.is_alive(before.live.container_id)
-    await fleet.remove("edge-1", "web")
-    await fleet.wait("edge-1", "web", Condition.REMOVED, timeout=SOON)
+    await fleet.remove(HOST, "web")
+    await fleet.wait(HOST, "web", Condition.REMOVED, timeout=SOON)
     with pytest.raises(NotFound):
-        await fleet.status("edge-1", "web")
+        await fleet.status(HOST, "web")
