@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Protocol
 
 from perdure.model.faults import Fault
-from perdure.model.observation import ContainerState, Health, LastExit, Live
-from perdure.model.workload import ContainerSpec
+from perdure.model.observation import ContainerState, Health, LastExit, Live, Run
+from perdure.model.workload import ContainerSpec, Healthcheck
 
 
 class EngineFault(Exception):
@@ -80,6 +81,35 @@ class Pulled:
     warning: str = ""
 
 
+class EventKind(StrEnum):
+    """What happened to a container, as far as the engine's event stream tells."""
+
+    STARTED = "started"
+    ENDED = "ended"
+    REMOVED = "removed"
+    PAUSED = "paused"
+    RESUMED = "resumed"
+    HEALTH = "health"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A hint that something happened to a container of ours. Events get lost: only a list is the truth."""
+
+    workload: str
+    container_id: str
+    kind: EventKind
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """The result of one run of a healthcheck."""
+
+    healthy: bool
+    detail: str = ""
+    """The end of what the check printed, without secrets."""
+
+
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
     """The engine behind the socket."""
@@ -118,6 +148,21 @@ class Engine(Protocol):
 
     async def exit_of(self, container_id: str) -> LastExit | None:
         """How a container ended; None while it runs or when it is gone."""
+
+    def events(self, fleet: str, host: str) -> AsyncIterator[Event]:
+        """What happens to containers of ours from the moment of the first ``anext`` on; ends by EngineFault alone."""
+
+    async def start_again(self, container_id: str) -> Live | None:
+        """Start a container that ended or was never started, as it is; None where it cannot be: nothing is made or removed."""
+
+    async def end_run(self, run: Run, grace: timedelta) -> bool:
+        """End one run of a container, and leave the container there; False where that run is over already."""
+
+    async def healthcheck_of(self, container_id: str) -> Healthcheck | None:
+        """The healthcheck in force, of the manifest or the image; None where there is none, or no such container."""
+
+    async def check_health(self, container_id: str) -> Probe:
+        """Run the container's healthcheck once. Raises EngineFault where it could not be run."""
 
     def logs(
         self, container_id: str, *, follow: bool, tail: int | None, since: datetime | None

@@ -33,20 +33,14 @@ with workflow.unsafe.imports_passed_through():
     from perdure.model.record import Record
     from perdure.model.states import Substate
     from perdure.model.status import WorkloadStatus
-    from perdure.model.workload import Retry, WorkloadSpec
+    from perdure.model.workload import WorkloadSpec
     from perdure.policy import answers, attempts, drift, plan, sightings, wishes
     from perdure.policy.plan import Act, Step
     from perdure.wire import contract, failures, names
 
-    from workflows import options, wording
+    from workflows import options, steps, wording
     from workflows.display import Display
-
-Result = contract.EnsureResult | contract.PullResult | contract.StopResult
-Handle = (
-    workflow.ActivityHandle[contract.EnsureResult]
-    | workflow.ActivityHandle[contract.PullResult]
-    | workflow.ActivityHandle[contract.StopResult]
-)
+    from workflows.steps import Handle, Result
 
 
 @workflow.defn(name=names.WORKLOAD_WORKFLOW)
@@ -197,7 +191,7 @@ class WorkloadWorkflow:
         self._record = attempts.step_begun(self._record, phase, workflow.now())
         self._report_is_fresh = False
         activity_id = self._next_activity_id(phase)
-        handle = self._start(phase, activity_id)
+        handle = steps.begin(self._record, phase, activity_id, container_hash=self._hashes()[1])
         patience = options.PICK_UP
         while not self._is_attempt_over(handle, step):
             if self._record.failing:
@@ -233,30 +227,6 @@ class WorkloadWorkflow:
         step = (phase, self._record.container_generation)
         self._scheduled[step] = self._scheduled.get(step, 0) + 1
         return names.activity_id(*step, self._scheduled[step])
-
-    def _start(self, phase: Phase, activity_id: str) -> Handle:
-        record = self._record
-        ticket = contract.Ticket(
-            host=record.host,
-            name=record.name,
-            incarnation=record.incarnation,
-            generation=record.container_generation,
-            retry=record.spec.retry if record.spec else Retry(),
-            attempts_before=record.attempts_before,
-        )
-        scheduling = options.step(record, phase, activity_id, workflow.now())
-        spec = record.spec
-        if phase is Phase.STOP or spec is None:
-            grace = spec.container.stop.timeout if spec else timedelta(0)
-            return workflow.start_activity(
-                contract.stop, contract.StopRequest(ticket=ticket, grace=grace), **scheduling
-            )
-        if phase is Phase.PULL:
-            pull = contract.PullRequest(ticket=ticket, image=spec.container.image, policy=spec.pull_policy)
-            return workflow.start_activity(contract.pull, pull, **scheduling)
-        _, container_hash = self._hashes()
-        ensure = contract.EnsureRequest(ticket=ticket, manifest=record.manifest, spec=spec, spec_hash=container_hash)
-        return workflow.start_activity(contract.ensure, ensure, **scheduling)
 
     def _take_result(self, step: Step, result: Result) -> None:
         """A step was done. What a stale one did counts only where nothing else follows it: the next step finds the rest."""

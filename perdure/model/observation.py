@@ -55,6 +55,13 @@ class Live(Model):
     """The main process in the host's pid namespace, 0 where it has ended. Of use on the host alone, so it is never sent."""
 
 
+class Run(Model):
+    """One run of a container, from its start to its end."""
+
+    container_id: str
+    started_at: AwareDatetime | None = None
+
+
 class Observation(Model):
     """One thing that a host saw happen to a container of a workload."""
 
@@ -65,5 +72,7 @@ class Observation(Model):
     health: Health = Health.NONE
     started_at: AwareDatetime | None = None
     seen_at: AwareDatetime
+    restarts: int = 0
+    """How often the host restarted it by itself while Temporal was away; ``exit`` then is how its run before ended."""
     reason: str = ""
     """Short cause for the history, for example "died" or "removed by hand"."""

@@ -15,7 +15,7 @@ from pydantic import AwareDatetime, Field
 from perdure.model.base import Model
 from perdure.model.faults import LastError
 from perdure.model.messages import ApplyRequest, Outcome
-from perdure.model.observation import LastExit, Live, Observation
+from perdure.model.observation import LastExit, Live, Observation, Run
 from perdure.model.states import State, Substate
 from perdure.model.status import Transition, WorkloadStatus
 from perdure.model.values import Duration
@@ -31,6 +31,8 @@ class Course(StrEnum):
     """Its container is to be made to run."""
     PULL = "pull"
     """Its image is to be fetched."""
+    DEPENDENCIES = "dependencies"
+    """Other workloads are to be waited for."""
     UP = "up"
     """Its container runs, as far as is known."""
     ENDED = "ended"
@@ -105,6 +107,14 @@ class Record(Model):
     crashes: int = 0
     """Restarts in a row on the present restart curve."""
     host_seen_at: AwareDatetime | None = None
+    host_lost_at: AwareDatetime | None = None
+    """Since when its host does not answer. The state is then what was last known; where that may be false, Unknown is shown."""
+    waiting_on: tuple[str, ...] = ()
+    """The dependencies that are not met, in words, for example "edge-1/db is Pending/Pulling, wanted: running"."""
+    dependencies_met: bool = False
+    """For this generation. Only its first start waits for others, no restart."""
+    unwanted_run: Run | None = None
+    """A run of the container that is to be ended before the next start."""
     warning: str = ""
     history: tuple[Transition, ...] = ()
 
@@ -149,6 +159,8 @@ class Record(Model):
             restarts=self.restarts,
             paused=self.paused,
             host_seen_at=self.host_seen_at,
+            waiting_on=self.waiting_on,
+            depends_on=self.spec.depends_on if self.spec else {},
             incarnation=self.incarnation,
             warning=self.warning,
             history=self.history,

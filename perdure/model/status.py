@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from pydantic import AwareDatetime
+from pydantic import AwareDatetime, Field
 
 from perdure.model.base import Model
 from perdure.model.faults import LastError
 from perdure.model.observation import LastExit, Live
 from perdure.model.states import State, Substate
+from perdure.model.workload import DependencyCondition
 
 HISTORY_LENGTH = 30
 """How many transitions a status keeps."""
@@ -51,6 +52,9 @@ class WorkloadStatus(Model):
     restarts: int = 0
     paused: bool = False
     host_seen_at: AwareDatetime | None = None
+    waiting_on: tuple[str, ...] = ()
+    """What it waits for before its start, in words."""
+    depends_on: dict[str, DependencyCondition] = Field(default_factory=dict)
     incarnation: str = ""
     warning: str = ""
     """Something that did not stop the workload but that a user should know, for example an image that could not be refreshed."""

@@ -34,6 +34,18 @@ class RestartPolicy(StrEnum):
     NEVER = "never"
 
 
+class DependencyCondition(StrEnum):
+    """How far another workload must be before one that depends on it is started."""
+
+    RUNNING = "running"
+    HEALTHY = "healthy"
+    """Running, and its healthcheck says so."""
+    SUCCEEDED = "succeeded"
+    """It ran to its end, with exit code 0."""
+    FAILED = "failed"
+    """It ended otherwise, or was parked."""
+
+
 class PortMapping(Model):
     """One published port."""
 
@@ -194,4 +206,8 @@ class WorkloadSpec(Model):
     restart: RestartPolicy = RestartPolicy.ALWAYS
     restart_backoff: RestartBackoff = RestartBackoff()
     retry: Retry = Retry()
+    restart_unhealthy: bool = False
+    """Whether a container whose healthcheck fails is restarted."""
+    depends_on: dict[str, DependencyCondition] = Field(default_factory=dict)
+    """What must be there before it is started, by ``HOST/NAME``."""
     tags: dict[str, str] = Field(default_factory=dict)

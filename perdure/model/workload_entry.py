@@ -221,7 +221,7 @@ class WorkloadEntry(Model):
         """The normal form: short forms expanded, defaults filled in."""
         written = self.model_dump(by_alias=False)
         container = ContainerSpec.model_validate({name: written[name] for name in ContainerSpec.model_fields})
-        settings = {name: written[name] for name in WorkloadSpec.model_fields if name != "container"}
+        settings = {name: written[name] for name in WorkloadSpec.model_fields if name in written}
         return WorkloadSpec.model_validate({"container": container, **settings})
 
     def on_hosts(self) -> tuple[str, ...]:

@@ -9,10 +9,11 @@ from pydantic import AwareDatetime
 from temporalio import activity
 
 from perdure.model.base import Model
+from perdure.model.host import HostChange, ResyncReason, ResyncReport
 from perdure.model.messages import HostPresence
-from perdure.model.observation import Live
+from perdure.model.observation import Live, Run
 from perdure.model.values import Duration
-from perdure.model.workload import PullPolicy, Retry, WorkloadSpec
+from perdure.model.workload import DependencyCondition, PullPolicy, Retry, WorkloadSpec
 from perdure.wire import names
 
 # ---- workflow -> activities ----
@@ -53,6 +54,8 @@ class EnsureRequest(Model):
     manifest: str = ""
     spec: WorkloadSpec
     spec_hash: str
+    unwanted_run: Run | None = None
+    """A run of the container that is to be ended first, though the container is the right one: its healthcheck fails."""
 
 
 class EnsureResult(Model):
@@ -88,6 +91,60 @@ class CentralDefaults(Model):
     """Settings of the control worker that hold where a manifest is silent."""
 
     give_up_after: Duration | None = None
+
+
+class DependenciesRequest(Model):
+    """Wait until other workloads are as far as a workload needs them."""
+
+    ticket: Ticket
+    depends_on: dict[str, DependencyCondition]
+    """By ``HOST/NAME``."""
+
+
+class SuperviseRequest(Model):
+    """Tell the host's workflow that its worker is there, for as long as it is."""
+
+    host: str
+
+
+class SuperviseResult(Model):
+    """Why supervision ended in peace."""
+
+    reason: str
+
+
+class ResyncRequest(Model):
+    """Drop what is believed of a host, and look again."""
+
+    host: str
+    reason: ResyncReason = ResyncReason.ASKED
+
+
+class TellRequest(Model):
+    """Tell all workloads of a host what became of it."""
+
+    host: str
+    change: HostChange
+
+
+class TellResult(Model):
+    """How many workloads were told."""
+
+    told: int
+    failed: int = 0
+    """Those that could not be told; the activity is tried again for them."""
+
+
+# ---- an activity -> the server, by heartbeat ----
+
+
+class SuperviseNote(Model):
+    """What a supervising worker tells with each heartbeat; it costs no history."""
+
+    detail: str = ""
+    """For people, for example "12 containers, 11 up; resync 40 s ago"."""
+    resync: ResyncReport | None = None
+    """The latest one, with or without news."""
 
 
 # ---- an activity -> its own next try ----
@@ -128,6 +185,30 @@ async def pull(request: PullRequest) -> PullResult:
 @activity.defn(name=names.STOP)
 async def stop(request: StopRequest) -> StopResult:
     """Remove every container of a workload."""
+    _stub()
+
+
+@activity.defn(name=names.SUPERVISE)
+async def supervise(request: SuperviseRequest) -> SuperviseResult:
+    """Be there: ends when the worker is shut down or another supervision begins; silence means that the host is lost."""
+    _stub()
+
+
+@activity.defn(name=names.RESYNC)
+async def resync(request: ResyncRequest) -> ResyncReport:
+    """Drop all beliefs about a host and look again."""
+    _stub()
+
+
+@activity.defn(name=names.TELL_WORKLOADS)
+async def tell_workloads(request: TellRequest) -> TellResult:
+    """Tell the workloads of a host that it was lost, or is back."""
+    _stub()
+
+
+@activity.defn(name=names.DEPENDENCIES)
+async def dependencies(request: DependenciesRequest) -> None:
+    """Return when all dependencies are met; signals ``waiting_on`` whenever those that are not met change."""
     _stub()
 
 

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from temporalio.common import SearchAttributeKey
 
 WORKLOAD_WORKFLOW: Final = "Workload"
+HOST_WORKFLOW: Final = "Host"
 CONTROL_QUEUE: Final = "perdure"
 
 APPLY: Final = "apply"
@@ -18,6 +19,13 @@ RESUME: Final = "resume"
 RETRY_NOW: Final = "retry_now"
 REPORT: Final = "report"
 OBSERVE: Final = "observe"
+HOST_CHANGED: Final = "host_changed"
+ABANDON: Final = "abandon"
+WAITING_ON: Final = "waiting_on"
+RESYNC: Final = "resync"
+"""Both the update that a user sends to a host's workflow, and the activity that does it."""
+WORKER_STARTED: Final = "worker_started"
+SUPERVISING: Final = "supervising"
 FIRST_ATTEMPT: Final = "first_attempt"
 STATUS: Final = "status"
 SUBSTATE: Final = "substate"
@@ -28,6 +36,9 @@ PULL: Final = "pull"
 STOP: Final = "stop"
 HOST_PRESENCE: Final = "host_presence"
 CENTRAL_DEFAULTS: Final = "central_defaults"
+SUPERVISE: Final = "supervise"
+TELL_WORKLOADS: Final = "tell_workloads"
+DEPENDENCIES: Final = "dependencies"
 
 MEMO_STATUS: Final = "status"
 """The memo key that holds the whole WorkloadStatus; the keys below repeat parts of it for people in the Web UI."""
@@ -67,6 +78,19 @@ def parse_workload_id(workflow_id: str) -> tuple[str, str] | None:
     match workflow_id.split("/"):
         case ["workload", host, name] if host and name:
             return host, name
+    return None
+
+
+def host_id(host: str) -> str:
+    """The workflow id of a host, for example ``host/edge-1``."""
+    return f"host/{host}"
+
+
+def parse_host_id(workflow_id: str) -> str | None:
+    """The host of a workflow id, or None where it is not a host's."""
+    match workflow_id.split("/"):
+        case ["host", host] if host:
+            return host
     return None
 
 

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a host tells the workflows of its workloads what it saw, and learns by that whether Temporal is there."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from enum import StrEnum
+
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from perdure.model.messages import RetryRequest
+from perdure.model.observation import Observation
+from perdure.wire import names
+
+logger = logging.getLogger(__name__)
+
+TELL_TIMEOUT = timedelta(seconds=5)
+AWAY = frozenset(
+    {RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED, RPCStatusCode.UNKNOWN}
+)
+"""After these nobody knows whether the server took what was sent."""
+
+
+class Told(StrEnum):
+    """What became of a message."""
+
+    DELIVERED = "delivered"
+    GONE = "gone"
+    """There is no such workload any more."""
+    AWAY = "away"
+    """Temporal does not answer: it may or may not have taken it."""
+    REFUSED = "refused"
+    """Temporal answered, and would not take it, for example because the workload has too many signals already."""
+
+
+class Teller:
+    """Sends signals to the workloads of one host. A failure to tell one is never a failure to tell the others."""
+
+    def __init__(self, client: Client, host: str, *, on_contact: Callable[[bool], None] = lambda _: None) -> None:
+        self._client = client
+        self._host = host
+        self._on_contact = on_contact
+        """Told after every message whether Temporal answered."""
+
+    async def observe(self, workload: str, seen: Observation) -> Told:
+        """Tell what happened to the container."""
+        return await self._signal(workload, names.OBSERVE, seen)
+
+    async def retry_now(self, workload: str, request: RetryRequest) -> Told:
+        """Tell that a try is worth while now."""
+        return await self._signal(workload, names.RETRY_NOW, request)
+
+    async def _signal(self, workload: str, signal: str, argument: object) -> Told:
+        handle = self._client.get_workflow_handle(names.workload_id(self._host, workload))
+        try:
+            await handle.signal(signal, argument, rpc_timeout=TELL_TIMEOUT)
+        except RPCError as error:
+            logger.warning(
+                "a workload could not be told", extra={"workload": workload, "signal": signal, "cause": str(error)}
+            )
+            self._on_contact(error.status not in AWAY)
+            if error.status in AWAY:
+                return Told.AWAY
+            return Told.GONE if error.status is RPCStatusCode.NOT_FOUND else Told.REFUSED
+        self._on_contact(True)
+        return Told.DELIVERED
