@@ -5,22 +5,19 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 from collections.abc import Mapping
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import bcrypt
 
 from tests.support.certificates import Certificate
-from tests.support.leftovers import make_home
 from tests.support.ports import free_port, is_listening
-from tests.support.waiting import eventually
+from tests.support.programs import Program
 
 REQUEST: Final = re.compile(r'"(?P<method>[A-Z]+) (?P<path>\S+) HTTP/[\d.]+" (?P<status>\d{3})')
 
 
-class Registry:
+class Registry(Program):
     """A registry with its own storage. Its port stays the same for its whole life.
 
     Args:
@@ -29,56 +26,12 @@ class Registry:
     """
 
     def __init__(self, users: Mapping[str, str] | None = None, certificate: Certificate | None = None) -> None:
-        self.home = make_home("registry")
+        super().__init__("registry")
         self.port = free_port()
         # Podman in tests takes localhost for insecure, 127.0.0.1 not: see IsolatedPodman.
         self.address = f"{'127.0.0.1' if certificate else 'localhost'}:{self.port}"
-        self._log = self.home / "requests.log"
         self._users = users
         self._certificate = certificate
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.destroy()
-
-    def start(self) -> None:
-        """Start it, or do nothing where it runs."""
-        if self._process is not None:
-            return
-        config = self.home / "config.yml"
-        config.write_text(json.dumps(self._config()))  # JSON is YAML
-        with self._log.open("ab") as log:
-            command = ["docker-registry", "serve", str(config)]
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.home)
-        eventually(self._is_up, within=15, what=f"the registry listens, see {self._log}")
-
-    def stop(self) -> None:
-        """End it politely. What was pushed stays."""
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait(15)
-            self._process = None
-
-    def kill(self) -> None:
-        """End it by SIGKILL. What was pushed stays."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-    def restart(self) -> None:
-        """Kill it and start it again on the same port."""
-        self.kill()
-        self.start()
-
-    def destroy(self) -> None:
-        """End it and remove what it stored."""
-        self.kill()
-        shutil.rmtree(self.home, ignore_errors=True)
 
     def reference(self, repository: str, tag: str = "1") -> str:
         """How an image in this registry is called."""
@@ -86,12 +39,15 @@ class Registry:
 
     def requests(self, repository: str = "", method: str = "") -> list[tuple[str, str, int]]:
         """The requests so far, as method, path and status, optionally only those for a repository or of a method."""
-        found = [(m["method"], m["path"], int(m["status"])) for m in REQUEST.finditer(self._log.read_text())]
+        found = [(m["method"], m["path"], int(m["status"])) for m in REQUEST.finditer(self.log.read_text())]
         return [r for r in found if (not repository or f"/{repository}/" in r[1]) and (not method or r[0] == method)]
 
-    def _is_up(self) -> bool:
-        if self._process is None or self._process.poll() is not None:
-            raise RuntimeError(f"docker-registry ended: {self._log.read_text()[-1000:]}")
+    def _command(self) -> list[str]:
+        config = self.home / "config.yml"
+        config.write_text(json.dumps(self._config()))  # JSON is YAML
+        return ["docker-registry", "serve", str(config)]
+
+    def _answers(self) -> bool:
         return is_listening(self.port)
 
     def _config(self) -> dict[str, Any]:

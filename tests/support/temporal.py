@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
-from typing import Self
 
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
@@ -21,12 +20,11 @@ from temporalio.testing import WorkflowEnvironment
 from perdure.runtime.temporal_server import DYNAMIC_CONFIG, PRAGMAS
 from perdure.wire import names
 from perdure.wire.converter import data_converter
-from tests.support.leftovers import make_home
 from tests.support.ports import free_ports
-from tests.support.waiting import eventually
+from tests.support.programs import Program
 
 
-class TemporalServer:
+class TemporalServer(Program):
     """The dev server with its state in a file. Address and state stay the same for its whole life.
 
     Args:
@@ -35,62 +33,11 @@ class TemporalServer:
     """
 
     def __init__(self, *, ui: bool = False, dynamic_config: tuple[str, ...] = ()) -> None:
-        self.home = make_home("temporal")
+        super().__init__("temporal")
         self.port, self.ui_port, self._http_port, self._metrics_port = free_ports(4)
         self.address = f"127.0.0.1:{self.port}"
         self.ui_url = f"http://127.0.0.1:{self.ui_port}" if ui else None
         self._dynamic_config = (*DYNAMIC_CONFIG, *dynamic_config)
-        self._log = self.home / "server.log"
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.destroy()
-
-    @property
-    def pid(self) -> int | None:
-        """Its process, or None where it does not run."""
-        return self._process.pid if self._process else None
-
-    def start(self) -> None:
-        """Start it and wait until it serves, or do nothing where it runs."""
-        self.launch()
-        eventually(self._is_serving, within=30, what=f"the Temporal server serves, see {self._log}")
-
-    def launch(self) -> None:
-        """Start it and do not wait, or do nothing where it runs."""
-        if self._process is not None:
-            return
-        with self._log.open("ab") as log:
-            command = self._command()
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.home)
-
-    def stop(self) -> None:
-        """End it politely. Its state stays."""
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait(30)
-            self._process = None
-
-    def kill(self) -> None:
-        """End it by SIGKILL. What it has accepted stays."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-    def restart(self) -> None:
-        """Kill it and start it again with the same state and address."""
-        self.kill()
-        self.start()
-
-    def destroy(self) -> None:
-        """End it and forget its state."""
-        self.kill()
-        shutil.rmtree(self.home, ignore_errors=True)
 
     async def connect(self, identity: str = "test") -> Client:
         """A client that speaks as Perdure's own ones do."""
@@ -109,9 +56,7 @@ class TemporalServer:
         command += ["--metrics-port", str(self._metrics_port)]
         return [*command, *(["--ui-port", str(self.ui_port)] if self.ui_url else ["--headless"])]
 
-    def _is_serving(self) -> bool:
-        if self._process is None or self._process.poll() is not None:
-            raise RuntimeError(f"the Temporal server ended: {self._log.read_text()[-1000:]}")
+    def _answers(self) -> bool:
         health = [str(binary("temporal")), "operator", "cluster", "health", "--address", self.address]
         return subprocess.run(health, capture_output=True, check=False).stdout.strip() == b"SERVING"
 
