@@ -58,9 +58,9 @@ win: objects are merged key by key, lists and texts are replaced as a whole, and
 
 ## What a change does
 
-A change of `tags`, `retry`, `restart`, `restartBackoff` or `pullPolicy` takes effect without touching the container. A change
-of anything else makes a new generation, whose container replaces the old one once its image is there. Writing out a default
-changes nothing.
+A change of `tags`, `retry`, `restart`, `restartBackoff`, `onUnhealthy` or `pullPolicy` takes effect without touching the
+container. A change of anything else makes a new generation, whose container replaces the old one once its image is there.
+Writing out a default changes nothing.
 
 """
 

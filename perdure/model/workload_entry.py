@@ -10,7 +10,7 @@ from __future__ import annotations
 import posixpath
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -130,6 +130,9 @@ class WorkloadEntry(Model):
 
     restart: RestartPolicy = RestartPolicy.ALWAYS
     """What to do when the container ends by itself."""
+    on_unhealthy: Literal["none", "restart"] = "none"
+    """What to do when its healthcheck, of the manifest or the image, calls it unhealthy: tell it, or restart it too, on the waits
+    of ``restartBackoff`` and whatever ``restart`` says. Takes effect without touching the container."""
     restart_backoff: RestartBackoffEntry = RestartBackoffEntry()
     """The waits between restarts. Takes effect without touching the container."""
     retry: RetryEntry = RetryEntry()
@@ -155,6 +158,9 @@ class WorkloadEntry(Model):
             for key in keys:
                 if key.startswith("dev.perdure."):
                     yield Misfit((kind, key, "[key]"), f"{key!r} is one of Perdure's own", "choose another prefix")
+        if self.on_unhealthy == "restart" and self.healthcheck is not None and self.healthcheck.test == ("NONE",):
+            message = "the healthcheck is switched off, so nothing can be unhealthy"
+            yield Misfit(("onUnhealthy",), message, "write onUnhealthy: none, or a test for the healthcheck")
         size = sum(len(file.content.encode()) for file in self.files)
         if size > FILES_LIMIT_BYTES:
             yield Misfit(
@@ -222,6 +228,7 @@ class WorkloadEntry(Model):
         written = self.model_dump(by_alias=False)
         container = ContainerSpec.model_validate({name: written[name] for name in ContainerSpec.model_fields})
         settings = {name: written[name] for name in WorkloadSpec.model_fields if name in written}
+        settings["restart_unhealthy"] = self.on_unhealthy == "restart"
         return WorkloadSpec.model_validate({"container": container, **settings})
 
     def on_hosts(self) -> tuple[str, ...]:

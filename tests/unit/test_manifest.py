@@ -126,7 +126,8 @@ def test_every_key_arrives_in_the_normal_form() -> None:
 
 def test_every_field_of_the_normal_form_can_be_written() -> None:
     """A new field of a spec needs a key in the manifest."""
-    written = set(WorkloadEntry.model_fields) - {"host", "hosts"}
+    other_names = {"on_unhealthy": "restart_unhealthy"}
+    written = {other_names.get(name, name) for name in WorkloadEntry.model_fields} - {"host", "hosts"}
     assert written == set(ContainerSpec.model_fields) | set(WorkloadSpec.model_fields) - {"container"}
 
 
@@ -135,6 +136,12 @@ def test_what_is_left_out_has_the_default_of_the_normal_form() -> None:
     spec = spec_of(resources={}, stop={}, restartBackoff={}, retry={}, healthcheck={"test": ["NONE"]})
     bare = ContainerSpec(image=IMAGE, healthcheck=Healthcheck(test=("NONE",)))
     assert spec == WorkloadSpec(container=bare)
+
+
+@pytest.mark.parametrize(("written", "restarted"), [(..., False), ("none", False), ("restart", True)])
+def test_what_is_unhealthy_is_restarted_on_request_alone(written: Any, restarted: bool) -> None:
+    """Without a healthcheck in the manifest, too: the image may have one."""
+    assert spec_of(onUnhealthy=written).restart_unhealthy is restarted
 
 
 @pytest.mark.parametrize(

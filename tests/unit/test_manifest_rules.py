@@ -140,6 +140,12 @@ RULES: list[tuple[dict[str, Any], str, str]] = [
     ({"healthcheck": {"test": ["NONE"], "timeout": "0s"}}, "healthcheck.timeout", "above zero"),
     ({"healthcheck": {"test": ["NONE"], "retries": 0}}, "healthcheck.retries", "greater than or equal to 1"),
     ({"healthcheck": {}}, "healthcheck.test", "required"),
+    ({"onUnhealthy": "stop"}, "onUnhealthy", "'none' or 'restart'"),
+    (
+        {"onUnhealthy": "restart", "healthcheck": {"test": ["NONE"]}},
+        "onUnhealthy",
+        "the healthcheck is switched off, so nothing can be unhealthy | write onUnhealthy: none, or a test",
+    ),
     ({"stop": {"signal": "SIGNOPE"}}, "stop.signal", "is not a signal"),
     ({"stop": {"timeout": "1.5s"}}, "stop.timeout", "whole seconds"),
     ({"stop": {"timeout": "2h"}}, "stop.timeout", "write at most 1h"),
