@@ -16,7 +16,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from activities.engine import EngineFault
-from activities.podman_connection import Json, PodmanConnection, Refused
+from activities.podman_connection import LIBPOD, Json, PodmanConnection, Refused
 from activities.translate import refusal_fault
 from perdure.model.faults import Phase
 
@@ -121,6 +121,13 @@ class PodmanApi:
         except Refused as refused:
             if refused.status != 404:
                 raise
+
+    async def check_health(self, container_id: str, phase: Phase) -> bool:
+        """Run the container's healthcheck, and wait for it however long it takes; whether this one run was well."""
+        doing = f"run the healthcheck of container {container_id}"
+        url = f"{LIBPOD}/containers/{container_id}/healthcheck"
+        async with self._connection.stream("get", url, {}, phase=phase, doing=doing) as answer:
+            return str(json.loads(await answer.aread()).get("Status")) == "healthy"
 
     async def remove(self, name_or_id: str, phase: Phase) -> None:
         """Remove a container at once, or a name that a crash left in the storage. Absence is success."""

@@ -23,11 +23,10 @@ from activities.podman_facts import (
     HOST,
     WORKLOAD,
     Processes,
-    inspected_health,
+    inspected_live,
     inspected_state,
     listed,
     owner_of,
-    parse_time,
 )
 from activities.podman_files import HostFiles
 from activities.podman_removal import Remover
@@ -57,6 +56,7 @@ class Convergence:
         *,
         processes: Processes,
         files: HostFiles,
+        remover: Remover,
         expected_ends: ExpectedEnds,
     ) -> None:
         self._api = api
@@ -64,8 +64,8 @@ class Convergence:
         self._files = files
         self._expected_ends = expected_ends
         self._volumes = Volumes(api)
-        self._remover = Remover(api, processes, expected_ends)
-        self._ulimits = DefaultUlimits(api, self._remover)
+        self._remover = remover
+        self._ulimits = DefaultUlimits(api, remover)
 
     async def listed(self, fleet: str, host: str, workload: str | None, phase: Phase) -> list[Managed]:
         """Our containers, by one call."""
@@ -127,7 +127,7 @@ class Convergence:
             if not await self._start(keep, name, spec, owner, container):
                 return None
             container = await self._api.container(keep, Phase.START)
-        return None if container is None else self._live(container, owner)
+        return None if container is None else inspected_live(container, self._processes, owner.generation)
 
     async def _usable(self, candidates: Sequence[Managed]) -> str | None:
         """The first of some equal containers that runs or can be started."""
@@ -198,21 +198,6 @@ class Convergence:
             if not is_ulimit or not await self._ulimits.learn(name, spec, owner):
                 raise fault from refused
         await self._remover.remove(container_id, timedelta(0), Phase.START)
-
-    def _live(self, container: Json, owner: Ownership) -> Live | None:
-        """What runs, or has run to its end already, which is no fault of the start."""
-        state = inspected_state(container, self._processes)
-        started_at = parse_time(str(container["State"].get("StartedAt", "")))
-        if state is ContainerState.CREATED and started_at is None:
-            return None
-        return Live(
-            generation=owner.generation,
-            container_id=str(container["Id"]),
-            image_digest=str(container.get("ImageDigest") or ""),
-            started_at=started_at,
-            health=inspected_health(container),
-            pid=int(container["State"].get("Pid") or 0),
-        )
 
 
 def _check_image(name: str, spec: ContainerSpec, image: Json | None) -> None:

@@ -2,7 +2,8 @@
 """Podman as a container engine: the parts put together, one workload at a time.
 
 What each part knows: ``podman_connection`` how to call without blocking, ``podman_pull`` pulls, ``podman_convergence`` how to get
-from what is there to what is wanted, ``podman_removal`` how to end a container in any state, ``podman_spec`` and
+from what is there to what is wanted, ``podman_runs`` how to start or end one run, ``podman_removal`` how to end a container in
+any state, ``podman_events`` what happens behind our back, ``podman_health`` how to run a healthcheck, ``podman_spec`` and
 ``podman_facts`` Podman's JSON in both directions, ``translate`` what its errors mean.
 """
 
@@ -10,25 +11,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 from weakref import WeakValueDictionary
 
-from activities.engine import EngineInfo, Managed, Ownership, Pulled, PullProgress
+from activities import podman_events
+from activities.engine import EngineInfo, Event, Managed, Ownership, Probe, Pulled, PullProgress
 from activities.expected_ends import ExpectedEnds
 from activities.podman_api import PodmanApi
 from activities.podman_connection import LIBPOD, PodmanConnection, Refused
 from activities.podman_convergence import Convergence
-from activities.podman_facts import Processes, inspected_exit
+from activities.podman_facts import Processes, inspected_exit, owner_of
 from activities.podman_files import HostFiles
+from activities.podman_health import Healthchecks
 from activities.podman_logs import LINE_LIMIT, Output
 from activities.podman_pull import Puller
+from activities.podman_removal import Remover
+from activities.podman_runs import Runs
 from activities.translate import refusal_fault
 from perdure.model.faults import Phase
-from perdure.model.observation import LastExit, Live
-from perdure.model.workload import ContainerSpec
+from perdure.model.observation import LastExit, Live, Run
+from perdure.model.workload import ContainerSpec, Healthcheck
 from perdure.policy.identity import container_name
 from perdure.policy.progress import Patience
 
@@ -61,10 +66,15 @@ class PodmanEngine:
         self._connection = PodmanConnection(url, call_timeout)
         self._api = PodmanApi(self._connection, start_slots)
         self._puller = Puller(self._connection, self._api, patience or Patience())
+        self._health = Healthchecks(self._api)
+        processes = Processes(self._connection.socket)
+        remover = Remover(self._api, processes, self.expected_ends)
+        self._runs = Runs(self._api, processes, remover, self.expected_ends)
         self._convergence = Convergence(
             self._api,
-            processes=Processes(self._connection.socket),
+            processes=processes,
             files=HostFiles(files_dir),
+            remover=remover,
             expected_ends=self.expected_ends,
         )
         self._locks: WeakValueDictionary[tuple[str, str, str], asyncio.Lock] = WeakValueDictionary()
@@ -100,6 +110,30 @@ class PodmanEngine:
         """How a container ended; None while it runs or when it is gone."""
         container = await self._api.container(container_id, Phase.START)
         return None if container is None else inspected_exit(container)
+
+    async def events(self, fleet: str, host: str) -> AsyncIterator[Event]:
+        """What happens to containers of ours from the moment of the first ``anext`` on; ends by EngineFault alone."""
+        async with aclosing(podman_events.follow(self._connection, fleet, host)) as stream:
+            async for event in stream:
+                yield event
+
+    async def start_again(self, container_id: str) -> Live | None:
+        """Start a container that ended or was never started, as it is; None where it cannot be."""
+        async with self._workload_of(container_id) as is_ours:
+            return await self._runs.start_again(container_id) if is_ours else None
+
+    async def end_run(self, run: Run, grace: timedelta) -> bool:
+        """End one run of a container, and leave the container there; False where that run is over already."""
+        async with self._workload_of(run.container_id) as is_ours:
+            return await self._runs.end_run(run, grace) if is_ours else False
+
+    async def healthcheck_of(self, container_id: str) -> Healthcheck | None:
+        """The healthcheck in force, of the manifest or the image; None where there is none, or no such container."""
+        return await self._health.of(container_id)
+
+    async def check_health(self, container_id: str) -> Probe:
+        """Run the container's healthcheck once. Raises EngineFault where it could not be run."""
+        return await self._health.run(container_id)
 
     async def logs(
         self, container_id: str, *, follow: bool, tail: int | None, since: datetime | None
@@ -137,7 +171,19 @@ class PodmanEngine:
 
     async def close(self) -> None:
         """Let go of connections."""
+        await self._health.close()
         await self._connection.close()
+
+    @asynccontextmanager
+    async def _workload_of(self, container_id: str) -> AsyncIterator[bool]:
+        """One change at a time of the workload that a container belongs to; answers whether it is one of ours."""
+        container = await self._api.container(container_id, Phase.START)
+        owner = None if container is None else owner_of(container["Config"].get("Labels"))
+        if owner is None:
+            yield False
+            return
+        async with self._workload(owner.fleet, owner.host, owner.workload):
+            yield True
 
     @asynccontextmanager
     async def _workload(self, fleet: str, host: str, workload: str) -> AsyncIterator[None]:

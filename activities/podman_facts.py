@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from activities.engine import Managed, Ownership
-from perdure.model.observation import ContainerState, Health, LastExit
+from perdure.model.observation import ContainerState, Health, LastExit, Live
 
 LABELS: Final = "dev.perdure."
 FLEET, HOST, WORKLOAD = f"{LABELS}fleet", f"{LABELS}host", f"{LABELS}workload"
@@ -181,6 +181,21 @@ def inspected_health(container: Mapping[str, Any]) -> Health:
     """What the last healthcheck said."""
     seen = container["State"]
     return _health(str((seen.get("Health") or seen.get("Healthcheck") or {}).get("Status") or ""))
+
+
+def inspected_live(container: Mapping[str, Any], processes: Processes, generation: int) -> Live | None:
+    """A container that runs, or has run to its end already, which is no fault of its start; None where it never ran."""
+    started_at = parse_time(str(container["State"].get("StartedAt", "")))
+    if started_at is None and inspected_state(container, processes) is ContainerState.CREATED:
+        return None
+    return Live(
+        generation=generation,
+        container_id=str(container["Id"]),
+        image_digest=str(container.get("ImageDigest") or ""),
+        started_at=started_at,
+        health=inspected_health(container),
+        pid=pid_of(container),
+    )
 
 
 def pid_of(container: Mapping[str, Any]) -> int:

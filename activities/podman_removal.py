@@ -57,7 +57,7 @@ class Remover:
                 return round_number > 0
             pid = pid_of(container) or pid
             try:
-                await self._stop(container, grace if round_number == 0 else timedelta(0), phase)
+                await self.stop(container, grace if round_number == 0 else timedelta(0), phase)
                 await self._api.remove(container_id, phase)
             except Refused as refused:
                 last_refusal = refused.text
@@ -66,14 +66,7 @@ class Remover:
             return True
         raise _cannot_remove(container_id, last_refusal, phase)
 
-    async def free_name(self, name: str, phase: Phase) -> None:
-        """Remove what a killed create left in the storage: a name that is in use although no container has it."""
-        try:
-            await self._api.remove(name, phase)
-        except Refused as refused:
-            raise _cannot_remove(name, refused.text, phase) from refused
-
-    async def _stop(self, container: Json, grace: timedelta | None, phase: Phase) -> None:
+    async def stop(self, container: Json, grace: timedelta | None, phase: Phase) -> None:
         """Bring the container's process to its end: politely, by force, and at last by our own hand."""
         container_id = str(container["Id"])
         if inspected_state(container, self._processes) in (ContainerState.CREATED, ContainerState.EXITED):
@@ -88,6 +81,13 @@ class Remover:
                 await self._api.stop(container_id, grace, STOP_MARGIN, phase)
         except Refused:
             self._processes.kill(container_id, pid_of(container))
+
+    async def free_name(self, name: str, phase: Phase) -> None:
+        """Remove what a killed create left in the storage: a name that is in use although no container has it."""
+        try:
+            await self._api.remove(name, phase)
+        except Refused as refused:
+            raise _cannot_remove(name, refused.text, phase) from refused
 
 
 def _cannot_remove(name: str, text: str, phase: Phase) -> EngineFault:

@@ -11,11 +11,22 @@ import itertools
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from activities.engine import EngineFault, EngineInfo, Managed, Ownership, Pulled, PullProgress
+from activities.engine import (
+    EngineFault,
+    EngineInfo,
+    Event,
+    EventKind,
+    Managed,
+    Ownership,
+    Probe,
+    Pulled,
+    PullProgress,
+)
 from perdure.model.faults import Fault, FaultClass, FaultKind, Phase
-from perdure.model.observation import ContainerState, Health, LastExit, Live
-from perdure.model.workload import ContainerSpec
+from perdure.model.observation import ContainerState, Health, LastExit, Live, Run
+from perdure.model.workload import ContainerSpec, Healthcheck
 from perdure.policy import identity
 
 _PIDS = itertools.count(1)
@@ -68,6 +79,14 @@ class FakeEngine:
     most_alive: int = 0
     """The largest number of containers of one workload that were ever alive at once."""
     on_pull: Callable[[str], None] | None = None
+    healthchecks: dict[str, Healthcheck] = field(default_factory=dict)
+    """By workload."""
+    probes: dict[str, Probe | EngineFault] = field(default_factory=dict)
+    """By workload: what each run of its healthcheck tells; healthy where nothing is said."""
+    checks: list[str] = field(default_factory=list)
+    """The workloads whose healthcheck was run, in order."""
+    followers: list[tuple[str, str, asyncio.Queue[Event | EngineFault]]] = field(default_factory=list)
+    """Who follows the events, of which fleet and host."""
 
     async def info(self) -> EngineInfo:
         """Answer."""
@@ -110,8 +129,7 @@ class FakeEngine:
             equal = self._make(container_name, owner)
         elif equal.state is not ContainerState.RUNNING:
             equal = replace(equal, state=ContainerState.RUNNING, exit=None, started_at=datetime.now(UTC))
-            self.containers[equal.container_id] = equal
-            self.mutations.append(Mutation("start", owner.workload, owner.generation))
+            self._started(equal)
         alive = [
             one for one in self._of(owner.fleet, owner.host, owner.workload) if one.state is ContainerState.RUNNING
         ]
@@ -137,6 +155,59 @@ class FakeEngine:
         found = self.containers.get(container_id)
         return found.exit if found else None
 
+    async def events(self, fleet: str, host: str) -> AsyncIterator[Event]:
+        """What the other methods and the test do, as it happens."""
+        queue: asyncio.Queue[Event | EngineFault] = asyncio.Queue()
+        follower = (fleet, host, queue)
+        self.followers.append(follower)
+        try:
+            while True:
+                news = await queue.get()
+                if isinstance(news, EngineFault):
+                    raise news
+                yield news
+        finally:
+            self.followers.remove(follower)
+
+    async def start_again(self, container_id: str) -> Live | None:
+        """Start what ended."""
+        found = self.containers.get(container_id)
+        if found is None or found.state not in (
+            ContainerState.CREATED,
+            ContainerState.EXITED,
+            ContainerState.RUNNING,
+        ):
+            return None
+        if found.state is not ContainerState.RUNNING:
+            found = replace(found, state=ContainerState.RUNNING, exit=None, started_at=datetime.now(UTC))
+            self._started(found)
+        return Live(generation=found.owner.generation, container_id=container_id, started_at=found.started_at)
+
+    async def end_run(self, run: Run, grace: timedelta) -> bool:
+        """End it by SIGTERM, if it is that run."""
+        found = self.containers.get(run.container_id)
+        if found is None or found.state is not ContainerState.RUNNING or found.started_at != run.started_at:
+            return False
+        self.mutations.append(Mutation("end", found.owner.workload, found.owner.generation))
+        self._ended(found, 143)
+        return True
+
+    async def healthcheck_of(self, container_id: str) -> Healthcheck | None:
+        """What the test wants."""
+        found = self.containers.get(container_id)
+        return self.healthchecks.get(found.owner.workload) if found else None
+
+    async def check_health(self, container_id: str) -> Probe:
+        """What the test wants."""
+        found = self.containers.get(container_id)
+        if found is None or found.state is not ContainerState.RUNNING:
+            raise fault(FaultKind.ENGINE_ERROR, f"container {container_id} does not run", phase=Phase.START)
+        self.checks.append(found.owner.workload)
+        told = self.probes.get(found.owner.workload, Probe(healthy=True))
+        if isinstance(told, EngineFault):
+            raise told
+        return told
+
     async def logs(
         self, container_id: str, *, follow: bool, tail: int | None, since: datetime | None
     ) -> AsyncIterator[bytes]:
@@ -151,9 +222,25 @@ class FakeEngine:
     def end(self, workload: str, code: int) -> Managed:
         """The container of a workload ends by itself."""
         (one,) = [one for one in self.containers.values() if one.owner.workload == workload]
-        ended = replace(one, state=ContainerState.EXITED, pid=0, exit=LastExit(code=code, at=datetime.now(UTC)))
-        self.containers[one.container_id] = ended
-        return ended
+        return self._ended(one, code)
+
+    def vanish(self, workload: str) -> Managed:
+        """Somebody removes the container of a workload by hand."""
+        (one,) = [one for one in self.containers.values() if one.owner.workload == workload]
+        del self.containers[one.container_id]
+        self._tell(one, EventKind.REMOVED)
+        return one
+
+    def change(self, workload: str, **changes: Any) -> Managed:
+        """The container of a workload is otherwise from now on, and no event tells of it."""
+        (one,) = [one for one in self.containers.values() if one.owner.workload == workload]
+        changed = self.containers[one.container_id] = replace(one, **changes)
+        return changed
+
+    def break_events(self, why: EngineFault) -> None:
+        """Nobody follows the events any longer."""
+        for _, _, queue in self.followers:
+            queue.put_nowait(why)
 
     def running(self, workload: str) -> list[Managed]:
         """The containers of a workload that run."""
@@ -200,8 +287,26 @@ class FakeEngine:
         )
         self.containers[made.container_id] = made
         self.mutations.append(Mutation("create", owner.workload, owner.generation))
+        self._tell(made, EventKind.STARTED)
         return made
+
+    def _started(self, one: Managed) -> None:
+        self.containers[one.container_id] = one
+        self.mutations.append(Mutation("start", one.owner.workload, one.owner.generation))
+        self._tell(one, EventKind.STARTED)
+
+    def _ended(self, one: Managed, code: int) -> Managed:
+        ended = replace(one, state=ContainerState.EXITED, pid=0, exit=LastExit(code=code, at=datetime.now(UTC)))
+        self.containers[one.container_id] = ended
+        self._tell(one, EventKind.ENDED)
+        return ended
 
     def _drop(self, one: Managed) -> None:
         del self.containers[one.container_id]
         self.mutations.append(Mutation("remove", one.owner.workload, one.owner.generation))
+        self._tell(one, EventKind.REMOVED)
+
+    def _tell(self, one: Managed, kind: EventKind) -> None:
+        for fleet, host, queue in self.followers:
+            if (fleet, host) == (one.owner.fleet, one.owner.host):
+                queue.put_nowait(Event(one.owner.workload, one.container_id, kind))
