@@ -12,6 +12,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PYTEST_ARGS ?=
+# Most tests wait for servers. A file stays in one process, with the servers that its tests share.
+PYTEST_PROCESSES ?= -n 2 --dist loadfile
 # The stories start dozens of processes: each would compile all modules where PYTHONDONTWRITEBYTECODE is set.
 COMPILE = $(BIN)/python -m compileall -q perdure workflows activities client tests worker.py
 
@@ -41,7 +43,7 @@ check: $(INSTALLED) ## Style, types, import rules and the built wheel
 .PHONY: test
 test: test-host $(INSTALLED) ## All tests; PYTEST_ARGS="-k pull" for some
 	@$(COMPILE)
-	$(BIN)/pytest $(PYTEST_ARGS)
+	$(BIN)/pytest $(PYTEST_PROCESSES) $(PYTEST_ARGS)
 
 .PHONY: bench
 bench: host $(INSTALLED) ## Measure beside plain Podman in the same run; BENCH_ARGS="--quick" for fewer rounds
