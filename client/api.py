@@ -26,12 +26,14 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from client import applying, listing, planning
+from client import applying, forgetting, hosts, listing, planning, resyncing
 from client.applying import Applying, ApplyResult
 from client.errors import Ambiguous, NotFound
+from client.hosts import EVERY_HOST, HostFilters, HostView
 from client.listing import EVERYTHING, Filters
 from client.running import until_running
 from client.waiting import Condition, Waiting, look
+from perdure.model.host import ResyncReport
 from perdure.model.messages import RetryRequest
 from perdure.model.status import WorkloadStatus
 from perdure.runtime.connect import Target, connect, find_target
@@ -170,9 +172,13 @@ class Reconciler:
         waiting = Waiting(self._client, host, name, listener)
         return await self._told(waiting.until(condition, timeout=timeout, generation=generation))
 
-    async def remove(self, host: str, name: str) -> None:
-        """Have the container stopped and everything of the workload removed. Raises NotFound."""
-        await self._signal(host, name, names.REMOVE)
+    async def remove(self, host: str, name: str, *, force: bool = False) -> None:
+        """Have the container stopped and everything of the workload removed. Raises NotFound.
+
+        With ``force`` the workload ends without the word of its host, which may be gone for good. If it comes back, what is
+        left there is removed as an orphan.
+        """
+        await self._signal(host, name, names.ABANDON if force else names.REMOVE)
 
     async def pause(self, host: str, name: str) -> None:
         """Suspend reconciliation; what runs goes on running. Raises NotFound."""
@@ -191,6 +197,43 @@ class Reconciler:
     async def settle(self, host: str, name: str) -> WorkloadStatus | None:
         """Wait until what was sent has reached the workload, and tell its status; None where it is gone. Raises TimedOut."""
         return await self._told(Waiting(self._client, host, name, _ignore).settled(SETTLE_TIMEOUT))
+
+    async def hosts(self, filters: HostFilters = EVERY_HOST) -> tuple[HostView, ...]:
+        """All hosts that match, ordered by name: those with a worker, now or once, and those that workloads name."""
+        return await self._told(hosts.find(self._client, filters))
+
+    async def watch_hosts(
+        self, filters: HostFilters = EVERY_HOST, *, interval: timedelta = timedelta(seconds=1)
+    ) -> AsyncIterator[tuple[HostView, ...]]:
+        """All hosts that match, now and whenever more than the sign of life of one of them has changed."""
+        last: list[HostView] | None = None
+        while True:
+            now = await self.hosts(filters)
+            lasting = [host.model_copy(update={"seen_at": None}) for host in now]
+            if lasting != last:
+                yield now
+            last = lasting
+            await asyncio.sleep(interval.total_seconds())
+
+    async def resync(self, host: str, *, timeout: timedelta = DEFAULT_TIMEOUT) -> ResyncReport:
+        """Have a host look again at all that it has, and tell what differed.
+
+        Raises:
+            NotFound: there is no such host.
+            NoWorker: nobody does the work.
+            HostFailed: it could not be done.
+            TimedOut: it took too long; it goes on.
+        """
+        return await self._told(resyncing.resync(self._client, host, timeout))
+
+    async def forget(self, host: str, *, force: bool = False) -> None:
+        """Strike a host off the list that is gone for good; with ``force`` also where it has workloads.
+
+        Raises:
+            NotFound: there is no such host.
+            InUse: its worker answers, or it has workloads.
+        """
+        await self._told(forgetting.forget(self._client, host, force=force, by=self._by))
 
     async def presence(self, host: str) -> Presence:
         """When the worker of a host was heard of last."""
@@ -213,6 +256,12 @@ class Reconciler:
         if not self._target.ui_url:
             return ""
         return names.workload_url(self._target.ui_url, self._client.namespace, host, name)
+
+    def host_ui_url(self, host: str) -> str:
+        """The page of a host in the Temporal Web UI; empty where the Web UI is not known."""
+        if not self._target.ui_url:
+            return ""
+        return names.host_url(self._target.ui_url, self._client.namespace, host)
 
     async def _signal(self, host: str, name: str, signal: str, *args: object) -> None:
         handle = self._client.get_workflow_handle(names.workload_id(host, name))

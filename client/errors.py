@@ -3,7 +3,7 @@
 
 ```
 ReconcilerError
-├── NotFound          there is no such workload
+├── NotFound          there is no such workload, or no such host
 ├── Ambiguous         a bare name that several hosts have
 ├── TooLarge          an apply that Temporal would not take; nothing was sent
 ├── Duplicate         two manifests want the same workload; nothing was sent
@@ -11,6 +11,8 @@ ReconcilerError
 ├── Parked            it failed for good, so there is nothing to wait for
 ├── Superseded        a newer apply, or a removal, took the place of what was waited for
 ├── TimedOut          it did not come in time; it goes on without us
+├── HostFailed        a host's worker answers, and could not do what was asked
+├── InUse             a host that is not to be forgotten: its worker answers, or it has workloads
 └── Incompatible      the server, or what a workload says of itself, is not of this version
 
 perdure.runtime.problems.Problem
@@ -39,12 +41,17 @@ class ReconcilerError(Exception):
 
 
 class NotFound(ReconcilerError):
-    """There is no such workload, or it was removed."""
+    """There is no such workload or host, or it was removed."""
 
     @classmethod
     def workload(cls, label: str) -> NotFound:
         """Say that a workload is not there."""
         return cls(f"there is no workload {label}", "List them by `perdure get workloads`.")
+
+    @classmethod
+    def host(cls, host: str) -> NotFound:
+        """Say that a host is not there."""
+        return cls(f"there is no host {host}: no worker ever served it", "List them by `perdure get hosts`.")
 
 
 class Ambiguous(ReconcilerError):
@@ -90,6 +97,14 @@ class Superseded(_AboutWorkload):
 
 class TimedOut(_AboutWorkload):
     """The condition was not met in time."""
+
+
+class HostFailed(ReconcilerError):
+    """A host could not do what was asked. The message tells why."""
+
+
+class InUse(ReconcilerError):
+    """The host is not to be forgotten."""
 
 
 class Incompatible(ReconcilerError):

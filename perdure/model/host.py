@@ -25,6 +25,8 @@ class HostState(StrEnum):
     """Its worker answers: what its workloads show is what runs."""
     LOST = "Lost"
     """Its worker does not answer: what runs there now is not known."""
+    NEVER_SEEN = "NeverSeen"
+    """No worker ever served it; workloads name it. Only clients say so: such a host has no workflow."""
 
 
 class ResyncReason(StrEnum):

@@ -124,6 +124,13 @@ def activity_id(phase: str, generation: int, number: int = 1) -> str:
 
 def workload_url(ui: str, namespace: str, host: str, name: str) -> str:
     """The page of a workload in the Temporal Web UI."""
-    return (
-        f"{ui.rstrip('/')}/namespaces/{quote(namespace, safe='')}/workflows/{quote(workload_id(host, name), safe='')}"
-    )
+    return _url(ui, namespace, workload_id(host, name))
+
+
+def host_url(ui: str, namespace: str, host: str) -> str:
+    """The page of a host in the Temporal Web UI."""
+    return _url(ui, namespace, host_id(host))
+
+
+def _url(ui: str, namespace: str, workflow_id: str) -> str:
+    return f"{ui.rstrip('/')}/namespaces/{quote(namespace, safe='')}/workflows/{quote(workflow_id, safe='')}"

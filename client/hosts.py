@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which hosts there are, whether they can be believed, and what runs on them.
+
+A host's workflow knows its state. Three things it does not know, because telling them would cost history: when its worker was
+heard of last, what the latest resync without news saw, and how its workloads are. The server is asked for these. All of it
+works while every worker is down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from pydantic import AwareDatetime, Field, ValidationError
+from temporalio.api.workflow.v1 import PendingActivityInfo
+from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
+from temporalio.converter import DataConverter
+from temporalio.service import RPCError, RPCStatusCode
+
+from client import listing
+from client.listing import Filters
+from perdure.model.base import Model
+from perdure.model.host import HostState, HostStatus, HostTransition, ResyncReport, WorkerInfo
+from perdure.model.states import State
+from perdure.runtime.presence import Presence, last_heartbeats
+from perdure.wire import names
+from perdure.wire.contract import SuperviseNote
+
+LOOKS_AT_ONCE: Final = 16
+RPC_TIMEOUT: Final = timedelta(seconds=5)
+
+
+class HostView(Model):
+    """A host as a user sees it."""
+
+    host: str
+    state: HostState
+    since: AwareDatetime | None = None
+    """When the state was entered; None where it was never seen."""
+    seen_at: AwareDatetime | None = None
+    """The latest sign of life of its worker."""
+    worker: WorkerInfo | None = None
+    workloads: dict[State, int] = Field(default_factory=dict)
+    """How many of its workloads are in each state."""
+    last_resync: ResyncReport | None = None
+    last_differences: ResyncReport | None = None
+    """The latest resync that found something to differ."""
+    warning: str = ""
+    history: tuple[HostTransition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HostFilters:
+    """Which hosts are wanted; what is empty does not restrict."""
+
+    names: tuple[str, ...] = ()
+    states: tuple[HostState, ...] = ()
+
+
+EVERY_HOST: Final = HostFilters()
+
+
+async def find(client: Client, filters: HostFilters) -> tuple[HostView, ...]:
+    """The hosts that match, ordered by name: those with a worker, now or once, and those that a workload names.
+
+    Raises:
+        RPCError: the server does not answer.
+    """
+    counts = await _workloads(client, filters)
+    wanted = set(filters.names) or {*counts, *await _with_a_workflow(client)}
+    slots = asyncio.Semaphore(LOOKS_AT_ONCE)
+
+    async def view(host: str) -> HostView | None:
+        async with slots:
+            return await look(client, host, counts.get(host, {}))
+
+    found = await asyncio.gather(*(view(host) for host in sorted(wanted)))
+    return tuple(host for host in found if host is not None and (not filters.states or host.state in filters.states))
+
+
+async def look(client: Client, host: str, workloads: Mapping[State, int]) -> HostView | None:
+    """One host with these workloads; None where there is nothing of it at all."""
+    description, presence = await asyncio.gather(
+        open_workflow(client, host), last_heartbeats(client, names.host_queue(host))
+    )
+    counts = dict(workloads)
+    if description is None:
+        if not counts:
+            return None
+        return HostView(host=host, state=HostState.NEVER_SEEN, seen_at=presence.seen_at, workloads=counts)
+    supervisions = [
+        item for item in description.raw_description.pending_activities if item.activity_type.name == names.SUPERVISE
+    ]
+    note = await _note(supervisions[-1], description.data_converter) if supervisions else None
+    try:
+        status = await _status(description, host)
+    except (ValidationError, RuntimeError):
+        warning = "Its status cannot be read by this version of perdure. Update this perdure."
+        status = HostStatus(host=host, since=description.start_time)
+    else:
+        warning = ""
+    return merge(status, note, presence, counts).model_copy(update={"warning": warning})
+
+
+async def open_workflow(client: Client, host: str) -> WorkflowExecutionDescription | None:
+    """The workflow of a host, while it is open; None where there is none."""
+    try:
+        found = await client.get_workflow_handle(names.host_id(host)).describe(rpc_timeout=RPC_TIMEOUT)
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            return None
+        raise
+    return found if found.status is WorkflowExecutionStatus.RUNNING else None
+
+
+def merge(status: HostStatus, note: SuperviseNote | None, presence: Presence, workloads: dict[State, int]) -> HostView:
+    """Complete what the workflow of a host knows by what the server knows."""
+    resyncs = [report for report in (status.last_resync, note.resync if note else None) if report is not None]
+    differing = [report for report in resyncs if report.differences]
+    signs = [at for at in (status.seen_at, presence.seen_at) if at is not None]
+    return HostView(
+        host=status.host,
+        state=status.state,
+        since=status.since,
+        seen_at=max(signs, default=None),
+        worker=status.worker,
+        workloads=workloads,
+        last_resync=max(resyncs, key=_at, default=None),
+        last_differences=max(differing, key=_at, default=None),
+        history=status.history,
+    )
+
+
+def _at(report: ResyncReport) -> datetime:
+    return report.at
+
+
+async def _workloads(client: Client, filters: HostFilters) -> dict[str, Counter[State]]:
+    """How many workloads each host has in each state."""
+    counts: dict[str, Counter[State]] = defaultdict(Counter)
+    query = listing.query(Filters(host=filters.names[0]) if len(filters.names) == 1 else listing.EVERYTHING)
+    async for row in client.list_workflows(query, page_size=listing.PAGE_SIZE, rpc_timeout=listing.RPC_TIMEOUT):
+        identity = names.parse_workload_id(row.id)
+        if identity is not None:
+            state = row.typed_search_attributes.get(names.SA_STATE)
+            counts[identity[0]][State(state) if state else State.PENDING] += 1
+    return counts
+
+
+async def _with_a_workflow(client: Client) -> set[str]:
+    query = f'WorkflowType="{names.HOST_WORKFLOW}" AND ExecutionStatus="Running"'
+    rows = client.list_workflows(query, page_size=listing.PAGE_SIZE, rpc_timeout=listing.RPC_TIMEOUT)
+    return {host async for row in rows if (host := names.parse_host_id(row.id)) is not None}
+
+
+async def _status(description: WorkflowExecutionDescription, host: str) -> HostStatus:
+    """What the workflow wrote down; before it has run at all that is nothing."""
+    try:
+        return await description.memo_value(names.MEMO_STATUS, type_hint=HostStatus)
+    except KeyError:
+        return HostStatus(host=host, since=description.start_time.astimezone(UTC))
+
+
+async def _note(info: PendingActivityInfo, converter: DataConverter) -> SuperviseNote | None:
+    """What the worker told with its latest heartbeat."""
+    if not info.heartbeat_details.payloads:
+        return None
+    try:
+        (note,) = await converter.decode(list(info.heartbeat_details.payloads[:1]), [SuperviseNote])
+    except (ValidationError, RuntimeError):
+        return None  # of a worker of another version: only the latest resync is missing by that
+    return note if isinstance(note, SuperviseNote) else None
