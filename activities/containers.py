@@ -15,7 +15,7 @@ from activities.engine import Engine, EngineFault, Ownership, PullProgress
 from activities.fence import Fence
 from activities.notes import Notes
 from perdure.model.faults import Fault, FaultClass, FaultKind, Phase
-from perdure.model.observation import Live
+from perdure.model.observation import LastExit, Live
 from perdure.model.workload import PullPolicy
 from perdure.wire import names
 from perdure.wire.contract import (
@@ -77,6 +77,7 @@ class ContainerActivities:
             manifest=request.manifest,
             fleet_id=self._fleet_id,
         )
+        ended = await self._end_unwanted(request)
         try:
             live = await self._engine.ensure_running(ticket.name, request.spec.container, owner)
         except EngineFault as raised:
@@ -85,7 +86,16 @@ class ContainerActivities:
                 return EnsureResult(live=None)
             raise
         self._on_running(ticket.name, live)
-        return EnsureResult(live=live)
+        return EnsureResult(live=live, ended=ended)
+
+    async def _end_unwanted(self, request: EnsureRequest) -> LastExit | None:
+        """End the run that is not wanted any more, unless it is over; answers how it ended while nothing was started since."""
+        run = request.unwanted_run
+        if run is None:
+            return None
+        if await self._engine.end_run(run, request.spec.container.stop.timeout):
+            logger.info("an unhealthy container is restarted", extra={"workload": request.ticket.name})
+        return await self._engine.exit_of(run.container_id)
 
     @activity.defn(name=names.PULL)
     async def pull(self, request: PullRequest) -> PullResult:

@@ -236,8 +236,8 @@ class WorkloadWorkflow:
         match result:
             case contract.EnsureResult(live=None):
                 self._record = attempts.image_found_missing(self._record, now)
-            case contract.EnsureResult(live=live) if live is not None:
-                self._record = attempts.container_started(self._record, live, now)
+            case contract.EnsureResult(live=live, ended=ended) if live is not None:
+                self._record = attempts.container_started(self._record, live, now, ended=ended)
             case contract.PullResult(warning=warning):
                 self._record = attempts.image_fetched(self._record, warning, now)
             case contract.StopResult():

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from perdure.model.faults import Fault, Phase
 from perdure.model.messages import AttemptReport, HostPresence, ReportKind
-from perdure.model.observation import Live
+from perdure.model.observation import LastExit, Live
 from perdure.model.record import Course, Record
 from perdure.model.states import State, Substate
 from perdure.policy import backoff, sightings, transitions
@@ -125,15 +125,19 @@ def image_fetched(record: Record, warning: str, now: datetime) -> Record:
     return transitions.entered(record, State.PENDING, Substate.STARTING, now, "the image is here")
 
 
-def container_started(record: Record, live: Live, now: datetime) -> Record:
-    """The container runs, and is the only one of its workload."""
+def container_started(record: Record, live: Live, now: datetime, *, ended: LastExit | None = None) -> Record:
+    """The container runs, and is the only one of its workload; ``ended`` is how the run ended that was not wanted any more."""
     record = record.but(
         course=Course.UP,
         live=live.model_copy(update={"generation": record.generation}),
         attempts_before=0,
         refetches=0,
+        dependencies_met=True,
+        has_run=True,
         give_up_at=None,
         resume_at=None,
+        unwanted_run=None,
+        last_exit=ended or record.last_exit,
         host_seen_at=now,
         **transitions.no_attempt(),
     )

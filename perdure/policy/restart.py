@@ -50,9 +50,26 @@ def decide(policy: RestartPolicy, settings: RestartBackoff, ended: Ended, *, see
     failed = ended.code != 0
     if not vanished and (policy is RestartPolicy.NEVER or (policy is RestartPolicy.ON_FAILURE and not failed)):
         return Stay(not failed, f"exited with code {ended.code}; restart: {policy.value}")
-    crashes = 1 if ended.ran_for >= settings.reset_after else ended.crashes_before + 1
-    if settings.limit is not None and crashes > settings.limit and not vanished:
+    restart = _on_curve(settings, ended.ran_for, ended.crashes_before, seed=seed, settled=vanished)
+    if settings.limit is not None and restart.crashes > settings.limit and not vanished:
         return Stay(False, f"exited with code {ended.code}; the limit of {settings.limit} restarts in a row is used up")
-    at_once = crashes == 1 and (vanished or ended.ran_for >= SETTLED)
+    return restart
+
+
+def decide_unhealthy(settings: RestartBackoff, ran_for: timedelta, crashes_before: int, *, seed: str) -> Restart | None:
+    """When a container is restarted that runs and does no work; None where the limit is used up: better it runs than not.
+
+    The restart policy has no say here: it is about containers that ended, and this one is restarted by an explicit wish.
+    """
+    restart = _on_curve(settings, ran_for, crashes_before, seed=seed)
+    return None if settings.limit is not None and restart.crashes > settings.limit else restart
+
+
+def _on_curve(
+    settings: RestartBackoff, ran_for: timedelta, crashes_before: int, *, seed: str, settled: bool = False
+) -> Restart:
+    """The next restart of a row, or the first of a new one after a long run."""
+    crashes = 1 if ran_for >= settings.reset_after else crashes_before + 1
+    at_once = crashes == 1 and (settled or ran_for >= SETTLED)
     wait = backoff.delay(crashes, seed=f"{seed}/restart", base=settings.initial, cap=settings.maximum)
     return Restart(timedelta(0) if at_once else wait, crashes)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from perdure.model.observation import ContainerState, Live, Observation
+from perdure.model.observation import ContainerState, Health, Live, Observation
 from perdure.model.record import Course, Record
 from perdure.model.states import State, Substate
-from perdure.policy import restart, transitions
+from perdure.policy import restart, transitions, unhealthy
 
 _ENDS = (ContainerState.EXITED, ContainerState.DEAD, ContainerState.MISSING)
 
@@ -53,14 +53,16 @@ def _is_of_an_earlier_run(seen: Observation, live: Live) -> bool:
 
 
 def _health_seen(record: Record, live: Live, seen: Observation, now: datetime) -> Record:
-    if seen.state is not ContainerState.RUNNING or seen.health is live.health:
+    if seen.state is not ContainerState.RUNNING or seen.health in (Health.NONE, live.health):
+        return record
+    if _is_of_an_earlier_run(seen, live):
         return record
     record = record.but(live=live.model_copy(update={"health": seen.health}))
-    if record.course is not Course.UP or record.removing:
-        return record
-    return transitions.entered(
-        record, State.RUNNING, transitions.health_substate(seen.health), now, f"health: {seen.health}"
-    )
+    if record.course is Course.UP and not record.removing:
+        reason = f"{seen.health}: {seen.reason}" if seen.reason else seen.health.value
+        substate = transitions.health_substate(seen.health)
+        record = transitions.entered(record, State.RUNNING, substate, now, reason)
+    return unhealthy.recovered(unhealthy.answered(record, now), now)
 
 
 def _frozen(record: Record, now: datetime) -> Record:
@@ -75,7 +77,7 @@ def _frozen(record: Record, now: datetime) -> Record:
 
 
 def _ended(record: Record, live: Live, seen: Observation, now: datetime) -> Record:
-    record = record.but(live=None, last_exit=seen.exit or record.last_exit)
+    record = record.but(live=None, last_exit=seen.exit or record.last_exit, unwanted_run=None)
     if record.course is not Course.UP or record.removing:
         return record
     spec = transitions.spec_of(record)

@@ -46,20 +46,23 @@ def noted(record: Record, now: datetime, reason: str) -> Record:
 
 def begun(record: Record, now: datetime, reason: str, *, curve_goes_on: bool) -> Record:
     """Start over with the present spec: on a fresh curve for a new generation, else from where the curve was."""
-    spec = spec_of(record)
     attempts = max(record.attempts_before, record.attempt) if curve_goes_on else 0
-    fetch_first = spec.pull_policy in (PullPolicy.ALWAYS, PullPolicy.NEWER) and not (curve_goes_on and record.fetched)
     was_pulling = curve_goes_on and Course.PULL in (record.course, record.parked_from)
+    if not curve_goes_on:
+        record = record.but(fetched=False, dependencies_met=False, has_run=False)
+    waits = bool(spec_of(record).depends_on) and not record.dependencies_met
+    first = Course.PULL if was_pulling else first_step(record)
     begun = record.but(
-        course=Course.PULL if fetch_first or was_pulling else Course.START,
+        course=Course.DEPENDENCIES if waits else first,
         parked_from=Course.START,
         turn=record.turn + 1,
         attempts_before=attempts,
         resume_at=None,
-        fetched=record.fetched if curve_goes_on else False,
         refetches=record.refetches if curve_goes_on else 0,
         crashes=record.crashes if curve_goes_on else 0,
-        give_up_at=deadline(record, now),
+        unwanted_run=record.unwanted_run if curve_goes_on else None,
+        give_up_at=None if waits else deadline(record, now),
+        waiting_on=(),
         warning="" if not curve_goes_on else record.warning,
         next_attempt_at=None,
         attempt=attempts,
@@ -67,6 +70,12 @@ def begun(record: Record, now: datetime, reason: str, *, curve_goes_on: bool) ->
     if curve_goes_on and record.failing:
         return begun
     return entered(begun, State.PENDING, Substate.INITIAL, now, reason)
+
+
+def first_step(record: Record) -> Course:
+    """The step that a container begins with. A pull that is due anyhow comes first; else the start tells whether one is."""
+    fetch_first = spec_of(record).pull_policy in (PullPolicy.ALWAYS, PullPolicy.NEWER) and not record.fetched
+    return Course.PULL if fetch_first else Course.START
 
 
 def with_error(

@@ -14,7 +14,7 @@ from perdure.model.record import Applied, Course, Record
 from perdure.model.states import State, Substate
 from perdure.model.status import Transition
 from perdure.model.workload import WorkloadSpec
-from perdure.policy import drift, restart, transitions
+from perdure.policy import dependencies, drift, restart, transitions, unhealthy
 
 REMEMBERED_APPLIES = 64
 """How many applies can still be asked about."""
@@ -98,6 +98,8 @@ def _error_goes_on(record: Record) -> Record:
 def _settings_changed(record: Record, before: WorkloadSpec, now: datetime, reason: str) -> Record:
     """What does not touch the container takes effect at once, and never starts a curve again."""
     spec = transitions.spec_of(record)
+    if (waiting := dependencies.changed(record, before.depends_on, now)) is not None:
+        return waiting
     match record.course:
         case Course.PARKED:
             return transitions.begun(record, now, reason, curve_goes_on=True)
@@ -110,7 +112,8 @@ def _settings_changed(record: Record, before: WorkloadSpec, now: datetime, reaso
                 else record
             )
         case Course.UP if record.live is not None:
-            return record.but(live=record.live.model_copy(update={"generation": record.generation}))
+            record = record.but(live=record.live.model_copy(update={"generation": record.generation}))
+            return unhealthy.answered(record, now)
         case Course.START | Course.PULL if (spec.retry, spec.pull_policy) != (before.retry, before.pull_policy):
             started = record.last_error.first_at if record.failing and record.last_error else record.since
             return record.but(
@@ -142,6 +145,7 @@ def removal_asked(record: Record, now: datetime) -> Record:
         attempts_before=0,
         resume_at=None,
         give_up_at=None,
+        waiting_on=(),
         **transitions.no_attempt(),
     )
     return transitions.entered(record, State.STOPPING, Substate.STOPPING, now, "removal asked for")
@@ -157,6 +161,7 @@ def paused(record: Record, now: datetime) -> Record:
         before_pause=before,
         turn=record.turn + 1,
         attempts_before=max(record.attempts_before, record.attempt),
+        waiting_on=(),
         **transitions.no_attempt(),
     )
     return transitions.entered(record, State.PAUSED, Substate.OK, now, "paused")
@@ -170,12 +175,11 @@ def resumed(record: Record, now: datetime) -> Record:
     if record.removing:
         return record
     match record.course:
-        case Course.START | Course.PULL:
+        case Course.DEPENDENCIES | Course.START | Course.PULL:
             return transitions.begun(record, now, "resumed", curve_goes_on=True)
         case Course.UP if record.live is not None:
-            return transitions.entered(
-                record, State.RUNNING, transitions.health_substate(record.live.health), now, "resumed"
-            )
+            substate = transitions.health_substate(record.live.health)
+            return unhealthy.answered(transitions.entered(record, State.RUNNING, substate, now, "resumed"), now)
         case Course.ENDED if record.last_exit is not None and record.last_exit.code == 0:
             return transitions.entered(record, State.SUCCEEDED, Substate.OK, now, "resumed")
         case Course.ENDED:

@@ -11,7 +11,7 @@ from temporalio import activity
 from perdure.model.base import Model
 from perdure.model.host import HostChange, ResyncReason, ResyncReport
 from perdure.model.messages import HostPresence
-from perdure.model.observation import Live, Run
+from perdure.model.observation import LastExit, Live, Run
 from perdure.model.values import Duration
 from perdure.model.workload import DependencyCondition, PullPolicy, Retry, WorkloadSpec
 from perdure.wire import names
@@ -63,6 +63,8 @@ class EnsureResult(Model):
 
     live: Live | None
     """None where the image is missing on the host."""
+    ended: LastExit | None = None
+    """How the run ended that was not wanted any more."""
     warning: str = ""
 
 
@@ -99,6 +101,8 @@ class DependenciesRequest(Model):
     ticket: Ticket
     depends_on: dict[str, DependencyCondition]
     """By ``HOST/NAME``."""
+    turn: int = 0
+    """Of the record that asks; what is told bears it."""
 
 
 class SuperviseRequest(Model):
@@ -145,6 +149,8 @@ class SuperviseNote(Model):
     """For people, for example "12 containers, 11 up; resync 40 s ago"."""
     resync: ResyncReport | None = None
     """The latest one, with or without news."""
+    at: AwareDatetime | None = None
+    """When this was written: the host's latest sign of life, once its heartbeats stop."""
 
 
 # ---- an activity -> its own next try ----
