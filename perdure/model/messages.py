@@ -65,6 +65,8 @@ class Outcome(StrEnum):
     """The workload was removed meanwhile."""
     PAUSED = "paused"
     """Accepted; it takes effect when the workload is resumed."""
+    WAITING = "waiting"
+    """Accepted; it waits for other workloads before its first attempt."""
     NO_WORKER = "noWorker"
     """Accepted; no worker serves its host now. It takes effect when one comes."""
     MOVED = "moved"
@@ -107,6 +109,15 @@ class AttemptReport(Model):
     """How many failures this report stands for."""
     at: AwareDatetime
     next_attempt_at: AwareDatetime | None = None
+
+
+class WaitingOn(Model):
+    """The dependencies that are not met, told to the workload that waits for them."""
+
+    turn: int = 0
+    """Of the wait: what is told for an earlier one counts no more."""
+    unmet: tuple[str, ...] = ()
+    """In words."""
 
 
 class HostPresence(Model):

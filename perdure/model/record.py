@@ -113,6 +113,8 @@ class Record(Model):
     """The dependencies that are not met, in words, for example "edge-1/db is Pending/Pulling, wanted: running"."""
     dependencies_met: bool = False
     """For this generation. Only its first start waits for others, no restart."""
+    has_run: bool = False
+    """Whether the container of this generation was started once."""
     unwanted_run: Run | None = None
     """A run of the container that is to be ended before the next start."""
     warning: str = ""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from perdure.model.messages import AttemptOutcome, Outcome
 from perdure.model.record import Course, Record
 from perdure.model.states import Substate
+from perdure.policy import dependencies
 
 
 def answer(record: Record, apply_id: str) -> AttemptOutcome | None:
@@ -31,6 +32,9 @@ def _course_outcome(record: Record) -> AttemptOutcome | None:
         return _outcome(record, Outcome.RUNNING)
     if record.course is Course.PARKED:
         return _outcome(record, Outcome.GAVE_UP if record.substate is Substate.GAVE_UP else Outcome.REJECTED)
+    if record.course is Course.DEPENDENCIES:
+        waits_for = f"it waits: {dependencies.listed(record.waiting_on)}"
+        return _outcome(record, Outcome.WAITING, waits_for) if record.waiting_on else None
     if record.failing or record.substate is Substate.RESTART_BACKOFF:
         return _outcome(record, Outcome.RETRYING)
     if record.substate is Substate.WAITING_FOR_HOST:

@@ -18,11 +18,17 @@ class Act(StrEnum):
     """Wait until something changes."""
     WAIT = "wait"
     """Wait until a time, or until something changes."""
+    AWAIT = "await"
+    """Look at other workloads until they are as far as this one needs them."""
     ENSURE = "ensure"
     PULL = "pull"
     STOP = "stop"
     CLOSE = "close"
     """Nothing is left to do for ever."""
+
+
+_UNDER_WAY = {Course.DEPENDENCIES: Act.AWAIT, Course.PULL: Act.PULL, Course.START: Act.ENSURE}
+"""What there is to do on the way to a container that runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +49,13 @@ def next_step(record: Record, now: datetime) -> Step:
     """Removal comes before pause, pause before everything else; a wait that is not over comes before the step that it delays."""
     if record.course is Course.GONE:
         return Step(Act.CLOSE, record.turn)
-    if not record.removing and (record.paused or record.course not in (Course.START, Course.PULL)):
+    if not record.removing and (record.paused or record.course not in _UNDER_WAY):
         return Step(Act.REST, record.turn)
     if record.resume_at is not None and record.resume_at > now:
         return Step(Act.WAIT, record.turn, record.resume_at)
     if record.removing:
         return Step(Act.STOP, record.turn)
-    return Step(Act.PULL if record.course is Course.PULL else Act.ENSURE, record.turn)
+    return Step(_UNDER_WAY[record.course], record.turn)
 
 
 def is_stale(step: Step, record: Record) -> bool:

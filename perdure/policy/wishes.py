@@ -98,9 +98,12 @@ def _error_goes_on(record: Record) -> Record:
 def _settings_changed(record: Record, before: WorkloadSpec, now: datetime, reason: str) -> Record:
     """What does not touch the container takes effect at once, and never starts a curve again."""
     spec = transitions.spec_of(record)
-    if (waiting := dependencies.changed(record, before.depends_on, now)) is not None:
-        return waiting
+    record = dependencies.reconsidered(record, before.depends_on)
     match record.course:
+        case Course.DEPENDENCIES if spec.depends_on != before.depends_on:
+            return dependencies.awaited_anew(record, now)
+        case Course.START | Course.PULL if spec.depends_on and not record.dependencies_met:
+            return dependencies.awaited_anew(record, now)
         case Course.PARKED:
             return transitions.begun(record, now, reason, curve_goes_on=True)
         case Course.ENDED if record.last_exit is not None:
