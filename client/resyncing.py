@@ -82,7 +82,6 @@ async def _ask(client: Client, host: str) -> ResyncReport:
     while True:
         try:
             report: ResyncReport = await handle.execute_update(names.RESYNC, id=question, result_type=ResyncReport)
-            return report
         except WorkflowUpdateFailedError as error:
             if isinstance(error.cause, ActivityError):
                 raise _failed(host, error.cause) from error
@@ -95,6 +94,8 @@ async def _ask(client: Client, host: str) -> ResyncReport:
                 raise NotFound.host(host) from error
             if error.status in (RPCStatusCode.INVALID_ARGUMENT, RPCStatusCode.PERMISSION_DENIED):
                 raise
+        else:
+            return report
         await asyncio.sleep(ASK_AGAIN.total_seconds())
 
 

@@ -18,7 +18,7 @@ from perdure.model.messages import AttemptOutcome, Outcome
 from perdure.model.states import State, Substate
 from perdure.model.status import WorkloadStatus
 
-MAY_YET_RUN: Final = frozenset({Outcome.RETRYING, Outcome.UNCHANGED, Outcome.UPDATED})
+MAY_YET_RUN: Final = frozenset({Outcome.RETRYING, Outcome.WAITING, Outcome.UNCHANGED, Outcome.UPDATED})
 """After other answers nothing better comes, or it runs."""
 
 
@@ -49,7 +49,7 @@ async def _until_running(client: Client, result: ApplyResult, timeout: timedelta
         )
     except TimedOut as error:
         return replace(result, progress=Progress.IN_PROGRESS, answer=None, detail=error.message)
-    if status is None or answer.outcome is not Outcome.RETRYING:
+    if status is None or answer.outcome not in (Outcome.RETRYING, Outcome.WAITING):
         return result
     return replace(result, answer=_with(answer, Outcome.RUNNING, status))
 

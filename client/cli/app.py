@@ -16,7 +16,7 @@ from typing import Final, Never
 import typer
 
 from client.cli import console
-from client.cli.commands import apply, change, describe, get, stack, validate, wait
+from client.cli.commands import apply, change, describe, get, get_hosts, host, stack, validate, wait
 from client.cli.exits import Exit, of_error
 
 EPILOGUE: Final = (
@@ -37,7 +37,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for module in (stack, apply, get, describe, wait, change, validate):
+for module in (stack, apply, get, get_hosts, describe, wait, change, host, validate):
     module.register(app)
 
 

@@ -27,7 +27,7 @@ class Exit(IntEnum):
     USAGE = 2
     """Wrong use, or an invalid manifest; nothing was sent."""
     NOT_FOUND = 3
-    """There is no such workload, or it was removed meanwhile."""
+    """There is no such workload or host, or it was removed meanwhile."""
     CONFLICT = 4
     """Conflict, stale, or superseded by something newer."""
     UNREACHABLE = 5
@@ -65,6 +65,7 @@ OF_PROGRESS: Final = {
 OF_OUTCOME: Final = {
     "running": Exit.DONE,
     "paused": Exit.DONE,
+    "waiting": Exit.DONE,
     "retrying": Exit.RETRYING,
     "rejected": Exit.REFUSED,
     "gaveUp": Exit.REFUSED,

@@ -79,7 +79,7 @@ def header(is_wide: bool) -> tuple[str, ...]:
 
 def row(status: WorkloadStatus, now: datetime, *, is_wide: bool = False) -> Row:
     """A workload in the table. An error that is over is not shown as if it were not."""
-    error = None if is_over(status) else status.last_error
+    cause = _cause(status, now) or ("" if is_over(status) else one_line(status.last_error))
     is_trying = status.next_attempt_at is None and status.substate in _BETWEEN_TRIES
     cells = [
         Cell(status.host),
@@ -98,7 +98,7 @@ def row(status: WorkloadStatus, now: datetime, *, is_wide: bool = False) -> Row:
             Cell(str(status.restarts)),
             Cell(_exit_text(status) or "-"),
         ]
-    return (*cells, Cell(one_line(error) or _cause(status) or status.warning or "-"))
+    return (*cells, Cell(cause or status.warning or "-"))
 
 
 def description(status: WorkloadStatus, now: datetime, ui_url: str) -> str:
@@ -123,6 +123,7 @@ def description(status: WorkloadStatus, now: datetime, ui_url: str) -> str:
             if status.next_attempt_at
             else "",
         ),
+        ("Waits for", "; ".join(status.waiting_on)),
         ("Gives up", stamp(status.give_up_at) if status.give_up_at else ""),
         ("Restarts", str(status.restarts)),
         ("Last exit", _exit_text(status)),
@@ -145,8 +146,8 @@ def description(status: WorkloadStatus, now: datetime, ui_url: str) -> str:
 
 
 def is_over(status: WorkloadStatus) -> bool:
-    """Whether the last error is not why the workload is in its state. While it is paused nobody can tell."""
-    return status.substate not in (*_BETWEEN_TRIES, *_PARKED) and status.state is not State.PAUSED
+    """Whether the last error is not why the workload is in its state. While it is paused, or its host lost, nobody can tell."""
+    return status.substate not in (*_BETWEEN_TRIES, *_PARKED) and status.state not in (State.PAUSED, State.UNKNOWN)
 
 
 def state_text(state: State, substate: Substate) -> str:
@@ -207,14 +208,23 @@ def _error_lines(error: LastError, *, is_past: bool) -> list[str]:
     return lines + ([f"  Hint: {error.hint}"] if error.hint else [])
 
 
-def _cause(status: WorkloadStatus) -> str:
-    """What explains a state that no error explains: how the container ended, or that its host is away."""
+def _cause(status: WorkloadStatus, now: datetime) -> str:
+    """What explains a state that no error explains: how the container ended, that its host is away, what it waits for."""
+    match status.substate:
+        case Substate.HOST_LOST:
+            return f"host {status.host} does not answer, {_last_seen(status, now)}"
+        case Substate.WAITING_FOR_HOST if status.history:
+            latest = status.history[-1]
+            return latest.reason if latest.substate is status.substate else ""
+        case Substate.WAITING_FOR_DEPENDENCIES:
+            return "; ".join(status.waiting_on)
     if status.substate in _ENDED and status.last_exit is not None:
         return f"the container ended: {_exit_text(status)}"
-    if status.substate in (Substate.WAITING_FOR_HOST, Substate.HOST_LOST) and status.history:
-        latest = status.history[-1]
-        return latest.reason if latest.substate is status.substate else ""
     return ""
+
+
+def _last_seen(status: WorkloadStatus, now: datetime) -> str:
+    return f"last seen {ago(status.host_seen_at, now)} ago" if status.host_seen_at else "never seen"
 
 
 def _exit_text(status: WorkloadStatus) -> str:

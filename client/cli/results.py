@@ -23,6 +23,7 @@ _OUTCOME_STYLES: Final = {
     "updated": "green",
     "retrying": "yellow",
     "paused": "cyan",
+    "waiting": "yellow",
     "superseded": "yellow",
 }
 

@@ -63,6 +63,7 @@ Timeout = Annotated[
         help="How long to wait, for example 90s or 5m.",
     ),
 ]
+Host = Annotated[str, typer.Argument(metavar="HOST", help="The name of the host.")]
 Workload = Annotated[
     str, typer.Argument(metavar="[HOST/]NAME", help="The host may be left out where only one has the name.")
 ]

@@ -35,6 +35,7 @@ def test_every_outcome_has_a_code() -> None:
     [
         (Outcome.RUNNING, 0),
         (Outcome.PAUSED, 0),
+        (Outcome.WAITING, 0),
         (Outcome.REJECTED, 1),
         (Outcome.GAVE_UP, 1),
         (Outcome.REMOVED, 3),

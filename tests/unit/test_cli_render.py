@@ -112,6 +112,26 @@ def test_a_workload_whose_host_is_away_says_so_in_the_table() -> None:
     assert plain([status], Format.TABLE).splitlines()[1].endswith("  no worker for host edge-1")
 
 
+def test_a_workload_whose_host_is_lost_says_when_it_was_seen_last() -> None:
+    """Its error, which may be over by now or not, is not shown as the cause; in the description it is not said to be over."""
+    status = WAITING.model_copy(
+        update={"state": State.UNKNOWN, "substate": Substate.HOST_LOST, "next_attempt_at": None}
+    )
+    line = plain([status], Format.TABLE).splitlines()[1]
+    assert line.split()[2] == "Unknown(HostLost)"
+    assert line.endswith("  host edge-1 does not answer, last seen 20s ago")
+    assert "\nLast error: RegistryUnreachable\n" in render.description(status, NOW, "")
+    unseen = status.model_copy(update={"host_seen_at": None})
+    assert plain([unseen], Format.TABLE).endswith("  host edge-1 does not answer, never seen")
+
+
+def test_a_workload_that_waits_for_others_says_for_which() -> None:
+    reason = "edge-1/db is Pending/Pulling, wanted: running"
+    status = WAITING.model_copy(update={"substate": Substate.WAITING_FOR_DEPENDENCIES, "waiting_on": (reason, "other")})
+    assert plain([status], Format.TABLE).endswith(f"  {reason}; other")
+    assert f"  Waits for   {reason}; other\n" in render.description(status, NOW, "")
+
+
 def test_a_table_on_a_terminal_is_cut_in_the_middle_of_the_error() -> None:
     """Its head tells the kind, its end the culprit; no line is longer than the terminal."""
     lines = plain([RUNNING, WAITING], Format.TABLE, width=110).splitlines()

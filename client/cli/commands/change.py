@@ -19,12 +19,18 @@ def delete(
     workloads: session.Workloads,
     wait: Annotated[bool, typer.Option(help="Return when nothing of it is left, or at once.")] = True,
     timeout: session.Timeout = session.DEFAULT_TIMEOUT,
+    force: Annotated[
+        bool, typer.Option("--force", help="Without the word of its host, which is gone for good, or never was.")
+    ] = False,
 ) -> None:
-    """Stop containers and remove everything of their workloads, but for named volumes."""
+    """Stop containers and remove everything of their workloads, but for named volumes.
+
+    With --force nothing is waited for. If the host comes back, what is left there is removed then.
+    """
     from client.waiting import Condition
 
     async def remove(fleet: Reconciler, host: str, name: str) -> str:
-        await fleet.remove(host, name)
+        await fleet.remove(host, name, force=force)
         if not wait:
             return "is being removed"
         await fleet.wait(host, name, Condition.REMOVED, timeout=timeout)
