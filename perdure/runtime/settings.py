@@ -97,7 +97,12 @@ class Settings(BaseSettings):
     start_slots: Annotated[int, Field(ge=1, le=64)] = 4
     """How many containers a host makes or starts at once. More than four make each start slower (measured on 2 cores)."""
     pull_slots: Annotated[int, Field(ge=1, le=64)] = 5
-    """How many images a host pulls at once. A pull that hangs keeps its slot for a minute."""
+    """How many images a host pulls at once, by first tries and by retries each. A pull that is silent lends its slot out."""
+    wake_on_recovery: bool = True
+    """Whether a host asks a registry that failed every few seconds whether it answers again, and then tries at once."""
+    healthchecks: Literal["auto", "worker", "podman"] = "auto"
+    """Who runs the healthchecks of a host's containers: the ``worker``, or ``podman`` by its systemd timers. ``auto`` leaves them
+    to Podman where the machine was booted with systemd."""
     temporal_port: Annotated[int, Field(ge=0, le=65535)] = 7233
     """Where the embedded Temporal server listens, on the loopback address only; 0 takes a free one."""
     ui_port: Annotated[int, Field(ge=0, le=65535)] | None = None
