@@ -21,6 +21,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from client.errors import NotFound, NoWorker, Parked, Superseded, TimedOut
 from client.presence import Attendance, absence
 from client.statuses import from_description
+from perdure.model.observation import Health
 from perdure.model.states import State, Substate
 from perdure.model.status import WorkloadStatus
 from perdure.wire import names
@@ -44,9 +45,15 @@ class Condition(StrEnum):
     REMOVED = "removed"
 
 
+def _is_healthy(status: WorkloadStatus) -> bool:
+    """Running, and its healthcheck says that it is well; running alone where it has none. One that is starting is not yet."""
+    live = status.live if status.state is State.RUNNING else None
+    return live is not None and live.health in (Health.HEALTHY, Health.NONE)
+
+
 _MET: Final[dict[Condition, Callable[[WorkloadStatus], bool]]] = {
     Condition.RUNNING: lambda status: status.state is State.RUNNING,
-    Condition.HEALTHY: lambda status: (status.state, status.substate) == (State.RUNNING, Substate.OK),
+    Condition.HEALTHY: _is_healthy,
     Condition.SUCCEEDED: lambda status: status.state is State.SUCCEEDED,
     Condition.FAILED: lambda status: status.state is State.FAILED,
     Condition.PAUSED: lambda status: status.state is State.PAUSED,
@@ -238,4 +245,6 @@ class Waiting:
             return ""
         error = self._last.last_error if self._last.substate in _BETWEEN_TRIES else None
         because = f", {error.kind}: {error.message}" if error is not None else ""
+        if self._last.live is not None and self._last.live.health is Health.STARTING:
+            because += ", and its healthcheck has not said anything yet"
         return f": it is {self._last.state}({self._last.substate}){because}"
