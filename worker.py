@@ -21,10 +21,12 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker, WorkerDeploymen
 
 from activities.containers import ContainerActivities, current_incarnation
 from activities.control import ControlActivities
+from activities.dependencies import DependencyActivities
 from activities.engine import Engine, EngineFault, Managed
 from activities.fence import Fence
 from activities.podman_engine import PodmanEngine
 from activities.supervision import Watch
+from activities.tidings import Tidings
 from activities.watchdog import Watchdog
 from perdure import __version__
 from perdure.runtime import logs
@@ -35,6 +37,7 @@ from perdure.runtime.presence import last_heartbeats
 from perdure.runtime.problems import Problem, SettingsProblem, Unreachable
 from perdure.runtime.settings import Settings
 from perdure.wire import names
+from workflows.host import HostWorkflow
 from workflows.workload import WorkloadWorkflow
 
 logger = logging.getLogger("perdure.worker")
@@ -68,8 +71,13 @@ async def control_role(client: Client, settings: Settings) -> AsyncIterator[None
     worker = Worker(
         client,
         task_queue=names.CONTROL_QUEUE,
-        workflows=[WorkloadWorkflow],
-        activities=[answers.host_presence, answers.central_defaults],
+        workflows=[WorkloadWorkflow, HostWorkflow],
+        activities=[
+            answers.host_presence,
+            answers.central_defaults,
+            DependencyActivities(client).dependencies,
+            Tidings(client).tell_workloads,
+        ],
         max_cached_workflows=CACHED_WORKFLOWS,
         sticky_queue_schedule_to_start_timeout=STICKY,
         graceful_shutdown_timeout=GRACE,

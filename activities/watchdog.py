@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds workloads whose workflow cannot go on, and gives them a new run.
+"""Finds workloads and hosts whose workflow cannot go on, and gives them a new run.
 
 A workflow whose history no code can replay is running as far as Temporal knows, and does nothing for ever. A query that is
 answered between a worker's death and the next workflow task can cause that; so can a faulty upgrade. The remedy is a reset to
@@ -33,7 +33,7 @@ FAILURES = 5
 
 
 class Watchdog:
-    """Looks after all workloads of a fleet."""
+    """Looks after all workloads and hosts of a fleet."""
 
     def __init__(self, client: Client, *, look_every: timedelta = LOOK_EVERY, failures: int = FAILURES) -> None:
         self._client = client
@@ -56,12 +56,12 @@ class Watchdog:
             try:
                 await self.look()
             except RPCError as error:
-                logger.warning("stuck workloads could not be looked for", extra={"cause": str(error)})
+                logger.warning("stuck workflows could not be looked for", extra={"cause": str(error)})
 
     async def look(self) -> int:
-        """Give every stuck workload a new run. Returns how many there were."""
+        """Give every stuck workload and host a new run. Returns how many there were."""
         query = (
-            f'WorkflowType="{names.WORKLOAD_WORKFLOW}" AND ExecutionStatus="Running"'
+            f'WorkflowType IN ("{names.WORKLOAD_WORKFLOW}", "{names.HOST_WORKFLOW}") AND ExecutionStatus="Running"'
             " AND TemporalReportedProblems IS NOT NULL"
         )
         return sum([await self._help(row.id, row.run_id) async for row in self._client.list_workflows(query)])
@@ -79,7 +79,7 @@ class Watchdog:
                     await self._reset(workflow_id, run_id, event.event_id)
                     return True
         except RPCError as error:
-            logger.warning("a stuck workload could not be helped", extra={"workflow": workflow_id, "cause": str(error)})
+            logger.warning("a stuck workflow could not be helped", extra={"workflow": workflow_id, "cause": str(error)})
         return False
 
     async def _reset(self, workflow_id: str, run_id: str, first_task: int) -> None:

@@ -7,10 +7,12 @@ from datetime import datetime, timedelta
 from typing import TypedDict
 
 from perdure.model.faults import Phase
+from perdure.model.host import HostChange, HostState
+from perdure.model.host_record import HostRecord
 from perdure.model.record import Record
 from perdure.policy.shorten import shorten
 from perdure.wire import names
-from temporalio.common import RetryPolicy
+from temporalio.common import Priority, RetryPolicy
 from temporalio.workflow import ActivityCancellationType
 
 HEARTBEAT = timedelta(seconds=5)
@@ -40,12 +42,57 @@ SIGN = timedelta(days=3650)
 SUMMARY_LIMIT_BYTES = 300
 """The server refuses a summary of more than 400 bytes, and with it what it is the summary of, for ever."""
 
+LOOK_LIMIT = timedelta(seconds=20)
+"""One try of looking at other workloads; a control worker that died in the middle of it is noticed after this long."""
+
+LOOK_AGAIN = timedelta(seconds=5)
+"""The wait before others are looked at anew where that ended without an answer, for example by somebody's hand."""
+
+AFTER_OTHERS = Priority(priority_key=4)
+"""Of looks that nobody is in a hurry for."""
+
 BACKSTOP = RetryPolicy(
     initial_interval=timedelta(milliseconds=500),
     backoff_coefficient=2.0,
     maximum_interval=timedelta(seconds=300),
 )
 """Tries for ever. The waits after a fault are set by the host (policy.backoff); these hold where a host could not answer."""
+
+
+SUPERVISE_HEARTBEAT = timedelta(seconds=10)
+"""A worker's silence is noticed after this long. It heartbeats every three seconds."""
+
+SUPERVISE_PICK_UP = timedelta(seconds=15)
+"""A worker that answers takes up its supervision at once; nobody does in this time only where there is none."""
+
+SUPERVISE_PICK_UP_LOST = timedelta(hours=1)
+"""The same while the host is lost: the order waits for it to be back, and is renewed now and then in case it went astray."""
+
+SUPERVISE_LIMIT = timedelta(days=3650)
+"""Its end is told by heartbeats; the server wants a limit."""
+
+RESYNC_PICK_UP = timedelta(seconds=10)
+"""Whoever asks for a resync is told by then that no worker is there."""
+
+RESYNC_LIMIT = timedelta(seconds=60)
+"""Far above what a slow engine needs to list hundreds of containers: only a hung one, or a stopped worker, meets it."""
+
+TELL_LIMIT = timedelta(minutes=2)
+"""One try of telling a host's workloads: hundreds of signals, each sent within seconds or given up until the next try."""
+
+TELL_HEARTBEAT = timedelta(seconds=15)
+"""A control worker that died while it told them is noticed after this long."""
+
+ONCE = RetryPolicy(maximum_attempts=1)
+"""Another try is for the workflow, or for whoever asked, to decide."""
+
+UNTIL_TOLD = RetryPolicy(
+    initial_interval=timedelta(seconds=1), backoff_coefficient=2.0, maximum_interval=timedelta(seconds=30)
+)
+"""A workload that was not told would show something false: it is tried for ever."""
+
+FIRST = Priority(priority_key=1)
+"""Before all work that waits for a host's slots."""
 
 
 class StepOptions(TypedDict):
@@ -83,4 +130,58 @@ def step(record: Record, phase: Phase, activity_id: str, now: datetime) -> StepO
         heartbeat_timeout=HEARTBEAT,
         retry_policy=BACKSTOP,
         cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+    )
+
+
+class HostOptions(TypedDict, total=False):
+    """How an activity of a host's workflow is scheduled."""
+
+    task_queue: str
+    activity_id: str
+    summary: str
+    schedule_to_start_timeout: timedelta
+    start_to_close_timeout: timedelta
+    heartbeat_timeout: timedelta
+    retry_policy: RetryPolicy
+    cancellation_type: ActivityCancellationType
+    priority: Priority
+
+
+def supervise(record: HostRecord, number: int) -> HostOptions:
+    """How to order a supervision. A cancelled one is not waited for (TRY_CANCEL): its worker may be dead."""
+    is_lost = record.state is HostState.LOST
+    worker = record.worker.identity if record.worker else f"any worker of host {record.host}"
+    return HostOptions(
+        task_queue=names.host_queue(record.host),
+        activity_id=f"{names.SUPERVISE}-{number}",
+        summary=shorten(f"waits for {worker} to be back" if is_lost else worker, SUMMARY_LIMIT_BYTES),
+        schedule_to_start_timeout=SUPERVISE_PICK_UP_LOST if is_lost else SUPERVISE_PICK_UP,
+        start_to_close_timeout=SUPERVISE_LIMIT,
+        heartbeat_timeout=SUPERVISE_HEARTBEAT,
+        retry_policy=ONCE,
+        cancellation_type=ActivityCancellationType.TRY_CANCEL,
+        priority=FIRST,
+    )
+
+
+def resync(host: str) -> HostOptions:
+    """How to ask for a resync."""
+    return HostOptions(
+        task_queue=names.host_queue(host),
+        summary="asked for",
+        schedule_to_start_timeout=RESYNC_PICK_UP,
+        start_to_close_timeout=RESYNC_LIMIT,
+        retry_policy=ONCE,
+        priority=FIRST,
+    )
+
+
+def tell(change: HostChange) -> HostOptions:
+    """How to have a host's workloads told, by a control worker."""
+    return HostOptions(
+        summary="the host is lost" if change.lost else "the host is back",
+        start_to_close_timeout=TELL_LIMIT,
+        heartbeat_timeout=TELL_HEARTBEAT,
+        retry_policy=UNTIL_TOLD,
+        cancellation_type=ActivityCancellationType.TRY_CANCEL,
     )

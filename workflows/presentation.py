@@ -7,7 +7,6 @@ search attribute of more than 2 KiB would end the workflow: only short words go 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from perdure.model.status import WorkloadStatus
@@ -15,12 +14,12 @@ from perdure.wire import names
 from temporalio.common import SearchAttributeUpdate
 
 from workflows import wording
+from workflows.display import Page
 
 
-def memo(status: WorkloadStatus, before: WorkloadStatus | None) -> Mapping[str, object]:
-    """The whole status, and beside it what a person looks for first; only what differs from the status before."""
-    then = _memo(before) if before else {}
-    return {key: value for key, value in _memo(status).items() if then.get(key, "") != value}
+def page(status: WorkloadStatus) -> Page:
+    """The whole status, and beside it what a person looks for first."""
+    return Page(_memo(status), _attributes(status), wording.details(status), wording.sign(status))
 
 
 def _memo(status: WorkloadStatus) -> dict[str, object]:
@@ -34,12 +33,6 @@ def _memo(status: WorkloadStatus) -> dict[str, object]:
         names.MEMO_IMAGE: status.image,
         names.MEMO_STATUS: status.model_dump(mode="json"),
     }
-
-
-def search_attributes(status: WorkloadStatus, before: WorkloadStatus | None) -> list[SearchAttributeUpdate[Any]]:
-    """The attributes that differ from those of the status before."""
-    now, then = _attributes(status), _attributes(before) if before else {}
-    return [update for key, update in now.items() if before is None or then[key].value != update.value]
 
 
 def _attributes(status: WorkloadStatus) -> dict[str, SearchAttributeUpdate[Any]]:

@@ -8,6 +8,8 @@ from datetime import timedelta
 from perdure.model.faults import Phase
 from perdure.model.record import Record
 from perdure.model.workload import Retry
+from perdure.policy import dependencies
+from perdure.policy.shorten import shorten
 from perdure.wire import contract
 from temporalio import workflow
 
@@ -21,17 +23,40 @@ Handle = (
 )
 
 
-def begin(record: Record, phase: Phase, activity_id: str, *, container_hash: str) -> Handle:
-    """Schedule the step that the phase names. Without a spec there is nothing to do but to stop."""
-    spec = record.spec
-    ticket = contract.Ticket(
+def await_dependencies(record: Record, activity_id: str) -> workflow.ActivityHandle[None]:
+    """Have others looked at until they are as far as the workload needs them.
+
+    It changes nothing in the world, so nobody waits for its cancellation; and every question that somebody waits for goes first.
+    """
+    depends_on = record.spec.depends_on if record.spec else {}
+    request = contract.DependenciesRequest(ticket=_ticket(record), depends_on=depends_on, turn=record.turn)
+    return workflow.start_activity(
+        contract.dependencies,
+        request,
+        activity_id=activity_id,
+        summary=shorten(f"waits for {dependencies.wanted(depends_on)}", options.SUMMARY_LIMIT_BYTES),
+        start_to_close_timeout=options.LOOK_LIMIT,
+        retry_policy=options.BACKSTOP,
+        cancellation_type=workflow.ActivityCancellationType.TRY_CANCEL,
+        priority=options.AFTER_OTHERS,
+    )
+
+
+def _ticket(record: Record) -> contract.Ticket:
+    return contract.Ticket(
         host=record.host,
         name=record.name,
         incarnation=record.incarnation,
         generation=record.container_generation,
-        retry=spec.retry if spec else Retry(),
+        retry=record.spec.retry if record.spec else Retry(),
         attempts_before=record.attempts_before,
     )
+
+
+def begin(record: Record, phase: Phase, activity_id: str, *, container_hash: str) -> Handle:
+    """Schedule the step that the phase names. Without a spec there is nothing to do but to stop."""
+    spec = record.spec
+    ticket = _ticket(record)
     scheduling = options.step(record, phase, activity_id, workflow.now())
     if phase is Phase.STOP or spec is None:
         grace = spec.container.stop.timeout if spec else timedelta(0)

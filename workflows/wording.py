@@ -14,6 +14,7 @@ from datetime import datetime
 from perdure.model.faults import LastError
 from perdure.model.states import State, Substate
 from perdure.model.status import Transition, WorkloadStatus
+from perdure.policy import dependencies
 from perdure.policy.shorten import shorten
 
 SIGN_WIDTH = 110
@@ -57,6 +58,8 @@ def advice(status: WorkloadStatus) -> str:
     if status.state is State.PAUSED:
         return f"perdure resume {label} takes it up again"
     match status.substate:
+        case Substate.WAITING_FOR_DEPENDENCIES:
+            return "look at what it waits for; it goes on by itself when that is as far"
         case Substate.REJECTED | Substate.GAVE_UP:
             return f"{hint}then apply a newer manifest, or perdure retry {label}"
         case Substate.PULL_BACKOFF | Substate.START_BACKOFF | Substate.STOP_BACKOFF:
@@ -74,7 +77,8 @@ def advice(status: WorkloadStatus) -> str:
 
 def sign(status: WorkloadStatus) -> str:
     """One line for the workload's first page, which by itself shows neither state nor error. Empty where nobody has to look."""
-    return headline(status) if status.substate in _WANTS_ATTENTION or status.state is State.PAUSED else ""
+    is_wanted = status.substate in _WANTS_ATTENTION or status.waiting_on or status.state is State.PAUSED
+    return headline(status) if is_wanted else ""
 
 
 def headline(status: WorkloadStatus) -> str:
@@ -92,20 +96,20 @@ def details(status: WorkloadStatus) -> str:
     over = "" if past is None or error is not None else f"{past.kind}, at {stamp(past.last_at)}"
     facts = [
         ("Why", _why(status, error)),
-        ("What helps", _code(advice(status))),
+        ("What helps", code(advice(status))),
         ("Since", stamp(status.since)),
         ("Next try", _next_try(status)),
         ("Gives up", stamp(status.give_up_at) if status.give_up_at else ""),
         ("Runs meanwhile", _runs_meanwhile(status)),
-        ("Image", f"{_part(status.image)}, generation {status.generation}"),
+        ("Image", f"{part(status.image)}, generation {status.generation}"),
         ("Last exit", _last_exit(status)),
-        ("Warning", _part(status.warning)),
+        ("Warning", part(status.warning)),
         ("Last error, over by now", over),
     ]
     lines = [f"### {status.state} / {status.substate}", ""]
     lines += [f"- **{name}:** {fact}" for name, fact in facts if fact]
     if error is not None:
-        lines += ["", _code(error.message)]
+        lines += ["", code(error.message)]
     if status.history:
         lines += ["", "**Latest changes**", "", *map(_change, reversed(status.history[-CHANGES_SHOWN:]))]
     return "\n".join(lines)
@@ -117,8 +121,10 @@ def stamp(at: datetime) -> str:
 
 
 def _why(status: WorkloadStatus, error: LastError | None) -> str:
+    if status.waiting_on:
+        return code(_reason(status))
     if error is None:
-        return _part(_reason(status))
+        return part(_reason(status))
     times = f" {error.count} times since {stamp(error.first_at)}" if error.count > 1 else f" at {stamp(error.last_at)}"
     match status.substate:
         case Substate.REJECTED:
@@ -132,6 +138,8 @@ def _why(status: WorkloadStatus, error: LastError | None) -> str:
 
 def _reason(status: WorkloadStatus) -> str:
     """Why the present state was entered; what was only noted since, such as a refused apply, is not meant."""
+    if status.waiting_on:
+        return dependencies.listed(status.waiting_on)
     for change in status.history:
         if (change.at, change.state, change.substate) == (status.since, status.state, status.substate):
             return change.reason
@@ -146,6 +154,8 @@ def _next_try(status: WorkloadStatus) -> str:
         return "none before somebody acts"
     if status.substate in _BETWEEN_TRIES:
         return "see Pending Activities, which counts the attempts, and down to the next one"
+    if status.substate is Substate.WAITING_FOR_DEPENDENCIES:
+        return "as soon as what it waits for is as far"
     if status.substate in (Substate.WAITING_FOR_HOST, Substate.QUEUED):
         return f"as soon as host {status.host} takes it up"
     return stamp(status.next_attempt_at) if status.next_attempt_at else ""
@@ -167,15 +177,16 @@ def _last_exit(status: WorkloadStatus) -> str:
 
 
 def _change(change: Transition) -> str:
-    reason = f": {_part(change.reason)}" if change.reason else ""
+    reason = f": {part(change.reason)}" if change.reason else ""
     return f"- {stamp(change.at)}, {change.state} / {change.substate}, generation {change.generation}{reason}"
 
 
-def _part(text: str) -> str:
-    return _code(shorten(text, PART_LIMIT_BYTES))
+def part(text: str) -> str:
+    """One of several parts of the details, as inline code."""
+    return code(shorten(text, PART_LIMIT_BYTES))
 
 
-def _code(text: str) -> str:
+def code(text: str) -> str:
     """Inline code, fenced by more backticks than the text has in a row."""
     if not text:
         return ""

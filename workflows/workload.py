@@ -28,17 +28,18 @@ with workflow.unsafe.imports_passed_through():
         Outcome,
         ReportKind,
         RetryRequest,
+        WaitingOn,
     )
     from perdure.model.observation import Observation
     from perdure.model.record import Record
     from perdure.model.states import Substate
     from perdure.model.status import WorkloadStatus
     from perdure.model.workload import WorkloadSpec
-    from perdure.policy import answers, attempts, drift, plan, sightings, wishes
+    from perdure.policy import answers, attempts, dependencies, drift, plan, sightings, wishes
     from perdure.policy.plan import Act, Step
     from perdure.wire import contract, failures, names
 
-    from workflows import options, steps, wording
+    from workflows import options, presentation, steps, wording
     from workflows.display import Display
     from workflows.steps import Handle, Result
 
@@ -57,10 +58,10 @@ class WorkloadWorkflow:
             )
         host, name = identity
         self._record = carried or wishes.born(host, name, info.first_execution_run_id, workflow.now())
-        self._display = Display()
+        self._display = Display(presentation.page)
         self._hashed: tuple[WorkloadSpec, str, str] | None = None
         self._defaults_for = 0
-        self._scheduled: dict[tuple[Phase, int], int] = {}
+        self._scheduled: dict[tuple[str, int], int] = {}
         self._leaving = False
         self._report_is_fresh = False
 
@@ -113,6 +114,14 @@ class WorkloadWorkflow:
         """Take note of an end, a disappearance, or a change of health."""
         if seen is not None:
             self._record = sightings.observed(self._record, seen, workflow.now())
+
+    @workflow.signal(
+        name=names.WAITING_ON, description="Only for control workers: they tell which dependencies are not met."
+    )
+    def waiting_on(self, told: WaitingOn | None = None) -> None:
+        """Take note of what is waited for."""
+        if told is not None:
+            self._record = dependencies.learned(self._record, told)
 
     # ---- what users and programs ask ----
 
@@ -174,6 +183,8 @@ class WorkloadWorkflow:
                 case Act.WAIT:
                     headline = wording.headline(self.status())
                     await self._until(partial(self._may_go_on, step), step.until, summary=headline)
+                case Act.AWAIT:
+                    await self._await_dependencies(step)
                 case Act.ENSURE | Act.PULL | Act.STOP:
                     await self._attempt(step)
                 case Act.CLOSE:
@@ -184,6 +195,23 @@ class WorkloadWorkflow:
         """Whether the record asks for something else than to wait by now, or the run is to be left."""
         now = plan.next_step(self._record, workflow.now())
         return plan.is_stale(step, self._record) or now.act is not step.act or self._is_time_to_leave()
+
+    async def _await_dependencies(self, step: Step) -> None:
+        """Have the control worker look at others until they are as far as they must be, or until that is of no use any more."""
+        self._record = dependencies.wait_begun(self._record, workflow.now())
+        handle = steps.await_dependencies(self._record, self._next_activity_id(names.DEPENDENCIES))
+        await self._until(lambda: handle.done() or plan.is_stale(step, self._record) or self._is_time_to_leave())
+        if not handle.done():
+            handle.cancel()
+        try:
+            await handle
+        except ActivityError as error:
+            if not is_cancelled_exception(error):
+                workflow.logger.warning("the wait for dependencies ended too soon", extra={"cause": str(error.cause)})
+                await self._until(lambda: plan.is_stale(step, self._record), workflow.now() + options.LOOK_AGAIN)
+            return
+        if not plan.is_stale(step, self._record):
+            self._record = dependencies.met(self._record, workflow.now())
 
     async def _attempt(self, step: Step) -> None:
         """Have the host do a step, tried again by the server until it is done, is of no use, or is given up."""
@@ -222,9 +250,9 @@ class WorkloadWorkflow:
         """Whether there is nothing more to wait for: it ended, it is of no use any more, or the next run takes it over."""
         return handle.done() or plan.is_stale(step, self._record) or self._may_leave_attempt()
 
-    def _next_activity_id(self, phase: Phase) -> str:
+    def _next_activity_id(self, what: str) -> str:
         """No id is used twice in a run: a server may still know the cancelled one."""
-        step = (phase, self._record.container_generation)
+        step = (what, self._record.container_generation)
         self._scheduled[step] = self._scheduled.get(step, 0) + 1
         return names.activity_id(*step, self._scheduled[step])
 

@@ -112,6 +112,8 @@ class HostChange(Model):
     """What a workload is told when its host was lost, or is back."""
 
     lost: bool
+    at: AwareDatetime | None = None
+    """When that was found out: of two that overtake each other, the later one holds."""
     seen_at: AwareDatetime | None = None
     """The host's latest sign of life."""
     reason: str = ""

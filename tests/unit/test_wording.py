@@ -111,9 +111,9 @@ def test_an_error_that_is_over_is_not_told_as_if_it_were_not() -> None:
     assert ERROR.message not in told
     assert ERROR.hint not in told
     assert wording.last_error(running).startswith("over by now: PortInUse: ")
-    assert presentation.memo(running, None)["lastErrorKind"] == "PortInUse"
-    assert "hint" not in presentation.memo(running, None)
-    kinds = [update.value for update in presentation.search_attributes(running, None)]
+    assert presentation.page(running).memo["lastErrorKind"] == "PortInUse"
+    assert presentation.page(running).memo["hint"] == ""
+    kinds = [update.value for update in presentation.page(running).attributes.values()]
     assert "PortInUse" not in kinds
 
 

@@ -18,7 +18,9 @@ from temporalio.worker import Worker
 
 from activities.containers import ContainerActivities, current_incarnation
 from activities.control import ControlActivities
+from activities.dependencies import PACE, DependencyActivities, Pace
 from activities.fence import Fence
+from activities.tidings import Tidings
 from perdure.model.messages import ApplyRequest, AttemptOutcome, RetryRequest
 from perdure.model.observation import ContainerState, Live, Observation
 from perdure.model.status import WorkloadStatus
@@ -26,6 +28,7 @@ from perdure.model.workload import ContainerSpec, WorkloadSpec
 from perdure.wire import names
 from tests.fakes.engine import FakeEngine
 from tests.support.waiting import eventually_async
+from workflows.host import HostWorkflow
 from workflows.workload import WorkloadWorkflow
 
 HOST = "edge-1"
@@ -57,10 +60,11 @@ class Fleet:
     async def send(self, name: str, wanted: WorkloadSpec, **request: Any) -> str:
         """Apply by signal-with-start; answers the apply id."""
         apply_id: str = request.pop("apply_id", uuid.uuid4().hex)
+        host: str = request.pop("host", HOST)
         await self.client.start_workflow(
             names.WORKLOAD_WORKFLOW,
             args=[None],
-            id=names.workload_id(HOST, name),
+            id=names.workload_id(host, name),
             task_queue=names.CONTROL_QUEUE,
             start_signal=names.APPLY,
             start_signal_args=[ApplyRequest(apply_id=apply_id, spec=wanted, **request)],
@@ -136,6 +140,17 @@ class Fleet:
 
         return await eventually_async(look, within=within, what=f"{name} is {wanted}")
 
+    async def that_it_waits_for(self, name: str, *unmet: str, within: float = 15) -> WorkloadStatus:
+        """Wait until a workload says that it waits for these."""
+
+        async def look() -> WorkloadStatus:
+            await self.environment.sleep(A_MOMENT)
+            found = await self.status(name)
+            assert found.waiting_on == unmet, found.model_dump_json(exclude={"history"})
+            return found
+
+        return await eventually_async(look, within=within, what=f"{name} waits for {unmet}")
+
     async def that(self, claim: Callable[[], bool], what: str, within: float = 15) -> None:
         """Wait until a claim holds."""
 
@@ -169,7 +184,12 @@ class Fleet:
 
 @asynccontextmanager
 async def fleet_of(
-    environment: WorkflowEnvironment, engine: FakeEngine, *, host: bool = True, give_up_after: timedelta | None = None
+    environment: WorkflowEnvironment,
+    engine: FakeEngine,
+    *,
+    host: bool = True,
+    give_up_after: timedelta | None = None,
+    pace: Pace = PACE,
 ) -> AsyncIterator[Fleet]:
     """Start the workers of a fleet."""
     fleet = Fleet(environment, engine)
@@ -179,8 +199,13 @@ async def fleet_of(
             Worker(
                 environment.client,
                 task_queue=names.CONTROL_QUEUE,
-                workflows=[WorkloadWorkflow],
-                activities=[control.host_presence, control.central_defaults],
+                workflows=[WorkloadWorkflow, HostWorkflow],
+                activities=[
+                    control.host_presence,
+                    control.central_defaults,
+                    DependencyActivities(environment.client, pace).dependencies,
+                    Tidings(environment.client).tell_workloads,
+                ],
             )
         )
         if host:
@@ -190,9 +215,9 @@ async def fleet_of(
 
 
 @asynccontextmanager
-async def host_workers(fleet: Fleet) -> AsyncIterator[None]:
-    """The two workers of the host."""
-    fence = Fence(partial(current_incarnation, fleet.client, HOST))
+async def host_workers(fleet: Fleet, host: str = HOST) -> AsyncIterator[None]:
+    """The two workers of a host."""
+    fence = Fence(partial(current_incarnation, fleet.client, host))
     work = ContainerActivities(
         fleet.client,
         fleet.engine,
@@ -208,7 +233,7 @@ async def host_workers(fleet: Fleet) -> AsyncIterator[None]:
         default_heartbeat_throttle_interval=throttle,
     )
     async with (
-        worker(task_queue=names.host_queue(HOST), activities=[work.ensure, work.stop]),
-        worker(task_queue=names.pull_queue(HOST), activities=[work.pull]),
+        worker(task_queue=names.host_queue(host), activities=[work.ensure, work.stop]),
+        worker(task_queue=names.pull_queue(host), activities=[work.pull]),
     ):
         yield
