@@ -4,11 +4,15 @@
 Temporal may have two attempts under way at once (a heartbeat that came too late is enough). A lock for each workload puts them
 in a row, and the fence lets only those pass that are not behind what was seen. Generations of one incarnation are ordered;
 which of two incarnations is the present one only Temporal can tell, and is asked (that is rare).
+
+While a full resync looks around, a gate in front of the locks is closed: what comes then is let in afterwards, once, and what
+went in before is left out of the comparison. So nobody changes what is being looked at, and the look waits for nobody's stop.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -31,6 +35,9 @@ class Fence:
         self._current_incarnation = current_incarnation
         self._seen: dict[str, _Seen] = {}
         self._locks: dict[str, asyncio.Lock] = {}
+        self._gate = asyncio.Event()
+        self._gate.set()
+        self._under_way: Counter[str] = Counter()
 
     def learn(self, containers: Iterable[Managed]) -> None:
         """Take over what the labels of containers tell; done before the first work is accepted."""
@@ -43,10 +50,31 @@ class Fence:
     @asynccontextmanager
     async def admit(self, ticket: Ticket, phase: Phase) -> AsyncIterator[None]:
         """Hold the workload's lock for a request that is not out of date. Raises EngineFault(Superseded) for one that is."""
-        async with self.alone(ticket.name):
-            await self._check(ticket, phase)
-            self._see(ticket)
-            yield
+        while not self._gate.is_set():
+            await self._gate.wait()
+        self._under_way[ticket.name] += 1
+        try:
+            async with self.alone(ticket.name):
+                await self._check(ticket, phase)
+                self._see(ticket)
+                yield
+        finally:
+            self._under_way[ticket.name] -= 1
+            if not self._under_way[ticket.name]:
+                del self._under_way[ticket.name]
+
+    @asynccontextmanager
+    async def resyncing(self) -> AsyncIterator[frozenset[str]]:
+        """Let nobody new in, and tell for which workloads something is under way. One resync at a time."""
+        self._gate.clear()
+        try:
+            yield frozenset(self._under_way)
+        finally:
+            self._gate.set()
+
+    def is_busy(self, workload: str) -> bool:
+        """Whether a request for the workload is under way."""
+        return workload in self._under_way
 
     def alone(self, workload: str) -> asyncio.Lock:
         """The workload's lock, for somebody who only wants to look while nobody changes anything."""
@@ -64,21 +92,22 @@ class Fence:
         if seen.incarnation == ticket.incarnation:
             # A removal is the last wish of an incarnation, whatever its number: a reset workflow may have forgotten some.
             if ticket.generation < seen.generation and phase is not Phase.STOP:
-                raise _superseded(f"generation {seen.generation} was seen on the host before", ticket, phase)
+                why = f"generation {seen.generation} was seen on the host before"
+                raise _superseded(why, ticket, phase, seen.generation)
             return
         current = await self._current_incarnation(ticket.name)
         if current != ticket.incarnation:
             raise _superseded(f"the workload lives on as incarnation {current or 'none'}", ticket, phase)
 
 
-def _superseded(why: str, ticket: Ticket, phase: Phase) -> EngineFault:
+def _superseded(why: str, ticket: Ticket, phase: Phase, seen_generation: int | None = None) -> EngineFault:
     return EngineFault(
         Fault(
             kind=FaultKind.SUPERSEDED,
             fault_class=FaultClass.PERMANENT,
             phase=phase,
             message=f"generation {ticket.generation} of {ticket.host}/{ticket.name} is out of date: {why}",
-            hint="nothing is to be done where a newer one goes its own way; where the workflow was reset in Temporal:"
-            f" perdure delete {ticket.host}/{ticket.name}, then apply it again",
+            hint="nothing is to be done: a newer one goes its own way, and a workflow that was reset in Temporal catches up",
+            seen_generation=seen_generation,
         )
     )

@@ -27,7 +27,7 @@ from perdure.model.catalogue import make_fault
 from perdure.model.faults import MESSAGE_LIMIT_BYTES, Fault, FaultKind, LastError, Phase
 from perdure.model.states import State, Substate
 from perdure.model.status import WorkloadStatus
-from perdure.policy import identity
+from perdure.policy import errors, identity
 from perdure.wire import names
 
 PHASES: Final = {names.PULL: Phase.PULL, names.ENSURE: Phase.START, names.STOP: Phase.STOP}
@@ -39,6 +39,8 @@ _TRYING: Final = {
 }
 _SILENT: Final = (FaultKind.WORKER_SHUTDOWN, FaultKind.SUPERSEDED)
 """Failures that tell how we work, and nothing about the workload."""
+_OF_THE_WEB_UI: Final = ("ActivityPause", "ActivityReset")
+"""How the SDK calls the failure of a try that a person has ended in the Temporal Web UI."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,47 +67,54 @@ def merge(status: WorkloadStatus, pending: PendingTry | None) -> WorkloadStatus:
     """
     if pending is None:
         return status
-    begun = pending.failed_attempt + pending.running
-    changes: dict[str, Any] = {"attempt": max(status.attempt, begun)}
+    changes: dict[str, Any] = {"attempt": _attempt_begun(status, pending)}
     error = status.last_error
     if (
         pending.fault is not None
         and pending.failed_at is not None
         and (error is None or pending.failed_at > error.last_at)
     ):
-        changes["last_error"] = _counted(status, pending.fault, pending.failed_at, pending.failed_attempt)
+        changes["last_error"] = _counted(status, pending, pending.fault, pending.failed_at)
         changes["substate"] = _TRYING.get(status.substate, status.substate)
     if pending.paused_at is not None:
         changes["next_attempt_at"] = None
         changes["warning"] = (
             f"Its tries were paused in the Temporal Web UI at {pending.paused_at:%Y-%m-%d %H:%M:%S} UTC."
         )
-    elif pending.running:
+    elif pending.running or status.state is State.UNKNOWN:
         changes["next_attempt_at"] = None
     elif pending.next_at is not None:
         changes["next_attempt_at"] = pending.next_at
     return status.model_copy(update=changes)
 
 
-def _counted(status: WorkloadStatus, fault: Fault, at: datetime, attempt: int) -> LastError:
+def _attempt_begun(status: WorkloadStatus, pending: PendingTry) -> int:
+    """The number of the latest try.
+
+    A step that was ordered anew, after a retry, goes on from what the status tells; the server knows no failure of it yet. Its
+    first try is shown as such until it is reported, and a report comes with the time of the next one.
+    """
+    known = pending.failed_attempt
+    if not known and status.next_attempt_at is None:
+        known = status.attempt
+    return max(status.attempt, known + pending.running)
+
+
+def _counted(status: WorkloadStatus, pending: PendingTry, fault: Fault, at: datetime) -> LastError:
     """The latest error, counted on where it is the one already known."""
     known = status.last_error
-    same = (
-        known is not None
-        and known.generation == status.generation
-        and identity.fingerprint(known) == identity.fingerprint(fault)
-    )
-    return LastError(
-        kind=fault.kind,
-        fault_class=fault.fault_class,
-        phase=fault.phase,
-        message=fault.message,
-        hint=fault.hint,
-        attempt=attempt,
+    is_same = known is not None and identity.fingerprint(known) == identity.fingerprint(fault)
+    unreported = 1
+    if known is not None and is_same and known.generation == status.generation:
+        unreported = max(pending.failed_attempt - known.attempt, 0)
+    return errors.counted(
+        known,
+        fault,
+        is_same=is_same,
+        attempt=pending.failed_attempt,
         generation=status.generation,
-        first_at=known.first_at if known and same else at,
-        last_at=at,
-        count=known.count + max(attempt - known.attempt, 0) if known and same else 1,
+        failures=unreported,
+        at=at,
     )
 
 
@@ -137,7 +146,8 @@ async def read_pending(info: PendingActivityInfo, converter: DataConverter) -> P
     """Read what the server tells of an activity."""
     phase = PHASES[info.activity_type.name]
     error = await converter.decode_failure(info.last_failure) if info.HasField("last_failure") else None
-    fault = _fault(error, info.last_worker_identity, phase) if error is not None else None
+    by_a_person = isinstance(error, ApplicationError) and error.type in _OF_THE_WEB_UI
+    fault = _fault(error, info.last_worker_identity, phase) if error is not None and not by_a_person else None
     waits = info.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
     return PendingTry(
         phase=phase,

@@ -90,6 +90,8 @@ class Fault(Model):
     """What happened and where, the root cause kept; at most MESSAGE_LIMIT_BYTES, cut in the middle."""
     hint: str = ""
     """What the user can do."""
+    seen_generation: int | None = None
+    """Of Superseded, within one incarnation: the generation that its host has seen, which the workflow does not remember."""
 
 
 class LastError(Fault):

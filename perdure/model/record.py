@@ -22,6 +22,10 @@ from perdure.model.values import Duration
 from perdure.model.workload import WorkloadSpec
 
 
+_SURE = (Substate.INITIAL, Substate.WAITING_FOR_HOST, Substate.WAITING_FOR_DEPENDENCIES)
+"""In these nothing is under way on the host, so it is as well known without the host."""
+
+
 class Course(StrEnum):
     """Where the workload is on its way: what is to be done next, if nothing stands against it."""
 
@@ -73,6 +77,8 @@ class Record(Model):
     """An apply that came while the workload was being removed: it begins the next incarnation."""
     applies: dict[str, Applied] = Field(default_factory=dict)
     """The latest applies by their id, oldest first."""
+    forgot_applies: bool = False
+    """Whether there were more of them in this life than are remembered."""
 
     # how far it is
     course: Course = Course.UNBORN
@@ -109,6 +115,8 @@ class Record(Model):
     host_seen_at: AwareDatetime | None = None
     host_lost_at: AwareDatetime | None = None
     """Since when its host does not answer. The state is then what was last known; where that may be false, Unknown is shown."""
+    host_told_at: AwareDatetime | None = None
+    """The time of the latest change that the workflow of its host told."""
     waiting_on: tuple[str, ...] = ()
     """The dependencies that are not met, in words, for example "edge-1/db is Pending/Pulling, wanted: running"."""
     dependencies_met: bool = False
@@ -128,6 +136,14 @@ class Record(Model):
         return self.model_copy(update=changes)
 
     @property
+    def shown(self) -> tuple[State, Substate, AwareDatetime]:
+        """State, substate and since when, as they are told to the world: Unknown where a lost host makes them unsure."""
+        unsure = self.state is State.RUNNING or (self.state is State.PENDING and self.substate not in _SURE)
+        if self.host_lost_at is not None and unsure:
+            return State.UNKNOWN, Substate.HOST_LOST, self.host_lost_at
+        return self.state, self.substate, self.since
+
+    @property
     def failing(self) -> bool:
         """Whether a try of the present step has failed and none has succeeded since."""
         return self.substate in (Substate.PULL_BACKOFF, Substate.START_BACKOFF, Substate.STOP_BACKOFF)
@@ -140,9 +156,10 @@ class Record(Model):
 
     def status(self, spec_hash: str, container_hash: str = "") -> WorkloadStatus:
         """What is told of it to the world."""
+        state, substate, since = self.shown
         return WorkloadStatus(
-            state=self.state,
-            substate=self.substate,
+            state=state,
+            substate=substate,
             last_error=self.last_error,
             host=self.host,
             name=self.name,
@@ -152,7 +169,8 @@ class Record(Model):
             revision=self.revision,
             spec_hash=spec_hash,
             container_hash=container_hash,
-            since=self.since,
+            since=since,
+            last_known=f"{self.state}/{self.substate}" if state is State.UNKNOWN else "",
             attempt=self.attempt,
             next_attempt_at=self.next_attempt_at,
             give_up_at=self.give_up_at,
@@ -161,6 +179,7 @@ class Record(Model):
             restarts=self.restarts,
             paused=self.paused,
             host_seen_at=self.host_seen_at,
+            host_lost_at=self.host_lost_at,
             waiting_on=self.waiting_on,
             depends_on=self.spec.depends_on if self.spec else {},
             incarnation=self.incarnation,

@@ -6,7 +6,8 @@ from __future__ import annotations
 from perdure.model.messages import AttemptOutcome, Outcome
 from perdure.model.record import Course, Record
 from perdure.model.states import Substate
-from perdure.policy import dependencies
+from perdure.policy import dependencies, transitions
+from perdure.policy.hosts import no_worker
 
 
 def answer(record: Record, apply_id: str) -> AttemptOutcome | None:
@@ -14,6 +15,8 @@ def answer(record: Record, apply_id: str) -> AttemptOutcome | None:
     if record.successor is not None and record.successor.apply_id == apply_id:
         return None
     apply = record.applies.get(apply_id)
+    if apply is None and record.forgot_applies and not record.removing:
+        return _outcome(record, Outcome.SUPERSEDED, "many newer applies came after it")
     if apply is None:
         return _outcome(record, Outcome.REMOVED)
     if apply.verdict is not None:
@@ -37,17 +40,19 @@ def _course_outcome(record: Record) -> AttemptOutcome | None:
         return _outcome(record, Outcome.WAITING, waits_for) if record.waiting_on else None
     if record.failing or record.substate is Substate.RESTART_BACKOFF:
         return _outcome(record, Outcome.RETRYING)
-    if record.substate is Substate.WAITING_FOR_HOST:
-        return _outcome(record, Outcome.NO_WORKER, record.history[-1].reason if record.history else "")
+    host_is_lost = record.host_lost_at is not None and record.course in transitions.WORKING
+    if host_is_lost or record.substate is Substate.WAITING_FOR_HOST:
+        return _outcome(record, Outcome.NO_WORKER, no_worker(record.host, record.host_seen_at))
     return None
 
 
 def _outcome(record: Record, outcome: Outcome, message: str = "") -> AttemptOutcome:
+    state, substate, _ = record.shown
     return AttemptOutcome(
         outcome=outcome,
         generation=record.generation,
-        state=record.state,
-        substate=record.substate,
+        state=state,
+        substate=substate,
         error=record.last_error,
         live=record.live,
         message=message,

@@ -14,6 +14,7 @@ from perdure.model.observation import LastExit, Live
 from perdure.model.record import Course, Record
 from perdure.model.states import State, Substate
 from perdure.policy import backoff, sightings, transitions
+from perdure.policy.hosts import latest, no_worker
 from perdure.policy.shorten import shorten
 
 REASON_LIMIT_BYTES = 200
@@ -25,9 +26,11 @@ _LOST = (timedelta(seconds=1), timedelta(seconds=300))
 
 def step_begun(record: Record, phase: Phase, now: datetime) -> Record:
     """An attempt is on its way to the host."""
-    record = record.but(resume_at=None)
+    record = record.but(resume_at=None, next_attempt_at=None)
     if record.failing or phase is Phase.STOP:
         return record
+    if record.host_lost_at is not None:
+        return _waits_for_host(record, now)
     return transitions.entered(record, State.PENDING, transitions.WORKING[record.course], now, "")
 
 
@@ -71,15 +74,17 @@ def _failed(record: Record, fault: Fault, report: AttemptReport, now: datetime) 
 
 def host_presence_learned(record: Record, presence: HostPresence, now: datetime) -> Record:
     """Work was not taken up in time: its host is busy, or away."""
-    record = record.but(host_seen_at=presence.seen_at or record.host_seen_at)
+    record = record.but(host_seen_at=latest(presence.seen_at, record.host_seen_at))
     if presence.picked_up or record.removing or record.failing or record.course not in transitions.WORKING:
         return record
     if presence.alive:
         return transitions.entered(record, State.PENDING, Substate.QUEUED, now, "its host is busy")
-    seen = f"last seen {presence.seen_at:%Y-%m-%d %H:%M:%S} UTC" if presence.seen_at else "never seen"
-    return transitions.entered(
-        record, State.PENDING, Substate.WAITING_FOR_HOST, now, f"no worker for host {record.host}, {seen}"
-    )
+    return _waits_for_host(record, now)
+
+
+def _waits_for_host(record: Record, now: datetime) -> Record:
+    reason = no_worker(record.host, record.host_seen_at)
+    return transitions.entered(record, State.PENDING, Substate.WAITING_FOR_HOST, now, reason)
 
 
 def central_defaults_learned(record: Record, give_up_after: timedelta | None) -> Record:
@@ -148,12 +153,30 @@ def container_started(record: Record, live: Live, now: datetime, *, ended: LastE
 
 def rejected(record: Record, fault: Fault, attempt: int, now: datetime) -> Record:
     """A permanent fault: parked until something changes. A removal is never parked, it is tried again."""
+    seen = fault.seen_generation
+    if seen is not None and seen >= record.container_generation and not record.removing:
+        return _caught_up(record, seen, now)
     record = transitions.with_error(record, fault, attempt, 1, now)
     if record.removing:
         return attempt_lost(record, fault, now)
     record = _parked(record, attempt)
     reason = f"{fault.kind}: tried no more until a newer manifest or a retry"
     return transitions.entered(record, State.FAILED, Substate.REJECTED, now, reason)
+
+
+def _caught_up(record: Record, seen: int, now: datetime) -> Record:
+    """The host has seen later generations of this very life: somebody reset the workflow in Temporal, and left out their applies.
+
+    What it remembers is wanted now, so it goes on under a number that is new to the host.
+    """
+    generation = seen + 1
+    applies = {
+        id_: apply.model_copy(update={"generation": generation}) if apply.generation == record.generation else apply
+        for id_, apply in record.applies.items()
+    }
+    record = record.but(generation=generation, container_generation=generation, applies=applies)
+    reason = f"the workflow was reset in Temporal and has forgotten generation {seen}: it goes on as {generation}"
+    return transitions.begun(transitions.noted(record, now, reason), now, "", curve_goes_on=False)
 
 
 def gave_up(record: Record, fault: Fault | None, attempt: int, now: datetime) -> Record:

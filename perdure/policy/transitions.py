@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from perdure.model.faults import Fault, LastError, Phase
+from perdure.model.faults import Fault, Phase
 from perdure.model.observation import Health
 from perdure.model.record import Course, Record
 from perdure.model.states import State, Substate
 from perdure.model.status import HISTORY_LENGTH, Transition
 from perdure.model.workload import PullPolicy, WorkloadSpec
+from perdure.policy import errors
 
 WORKING = {Course.PULL: Substate.PULLING, Course.START: Substate.STARTING}
 """What is shown while the first try of a step is under way."""
@@ -40,7 +41,8 @@ def entered(record: Record, state: State, substate: Substate, now: datetime, rea
 
 def noted(record: Record, now: datetime, reason: str) -> Record:
     """Keep in the history something that changed no state."""
-    note = Transition(at=now, state=record.state, substate=record.substate, generation=record.generation, reason=reason)
+    state, substate, _ = record.shown
+    note = Transition(at=now, state=state, substate=substate, generation=record.generation, reason=reason)
     return record.but(history=(*record.history, note)[-HISTORY_LENGTH:])
 
 
@@ -78,6 +80,30 @@ def first_step(record: Record) -> Course:
     return Course.PULL if fetch_first else Course.START
 
 
+def to_be_started(record: Record, now: datetime, reason: str, **more: Any) -> Record:
+    """What was up is to be started: the start finds what is there, and makes the best of it."""
+    record = record.but(
+        course=Course.START, turn=record.turn + 1, attempts_before=0, give_up_at=deadline(record, now), **more
+    )
+    return entered(record, State.PENDING, WORKING[record.course], now, reason)
+
+
+def to_be_restarted(record: Record, now: datetime, reason: str, after: timedelta, crashes: int) -> Record:
+    """What was up is to be started again, at once or after a wait on the restart curve."""
+    begin = now + after
+    record = record.but(
+        course=Course.START,
+        turn=record.turn + 1,
+        attempts_before=0,
+        restarts=record.restarts + 1,
+        crashes=crashes,
+        resume_at=begin if after else None,
+        next_attempt_at=begin if after else None,
+        give_up_at=deadline(record, begin),
+    )
+    return entered(record, State.PENDING, Substate.RESTART_BACKOFF, now, reason)
+
+
 def with_error(
     record: Record, fault: Fault, attempt: int, failures: int, at: datetime, *, same: bool | None = None
 ) -> Record:
@@ -85,18 +111,8 @@ def with_error(
     known = record.last_error
     if same is None:
         same = known is not None and known.kind is fault.kind and known.message == fault.message
-    goes_on = same and known is not None and known.generation == record.generation
-    error = LastError(
-        kind=fault.kind,
-        fault_class=fault.fault_class,
-        phase=fault.phase,
-        message=fault.message,
-        hint=fault.hint,
-        attempt=attempt,
-        generation=record.generation,
-        first_at=known.first_at if goes_on and known else at,
-        last_at=at,
-        count=known.count + failures if goes_on and known else failures,
+    error = errors.counted(
+        known, fault, is_same=same, attempt=attempt, generation=record.generation, failures=failures, at=at
     )
     return record.but(last_error=error)
 

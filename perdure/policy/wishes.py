@@ -14,7 +14,7 @@ from perdure.model.record import Applied, Course, Record
 from perdure.model.states import State, Substate
 from perdure.model.status import Transition
 from perdure.model.workload import WorkloadSpec
-from perdure.policy import dependencies, drift, restart, transitions, unhealthy
+from perdure.policy import dependencies, drift, errors, restart, transitions, unhealthy
 
 REMEMBERED_APPLIES = 64
 """How many applies can still be asked about."""
@@ -130,9 +130,10 @@ def _settings_changed(record: Record, before: WorkloadSpec, now: datetime, reaso
 
 def _remembering(record: Record, apply_id: str, apply: Applied) -> Record:
     applies = {**record.applies, apply_id: apply}
-    for oldest in list(applies)[: max(0, len(applies) - REMEMBERED_APPLIES)]:
+    too_many = list(applies)[: max(0, len(applies) - REMEMBERED_APPLIES)]
+    for oldest in too_many:
         del applies[oldest]
-    return record.but(applies=applies)
+    return record.but(applies=applies, forgot_applies=record.forgot_applies or bool(too_many))
 
 
 def removal_asked(record: Record, now: datetime) -> Record:
@@ -197,6 +198,9 @@ def retry_asked(record: Record, request: RetryRequest, now: datetime) -> Record:
 
     What has ended runs once more. A first attempt that is under way is left alone.
     """
+    ours = request.generation in (record.generation, record.container_generation)
+    if request.generation and not (record.failing and ours):
+        return record
     attempts = max(record.attempts_before, record.attempt, request.attempt)
     if record.removing:
         waits = record.failing or record.resume_at is not None
@@ -206,7 +210,11 @@ def retry_asked(record: Record, request: RetryRequest, now: datetime) -> Record:
     )
     if record.paused or not waits:
         return record
-    return transitions.begun(record.but(attempt=attempts), now, f"retry: {request.reason}", curve_goes_on=True)
+    if record.failing:
+        error = errors.caught_up(record.last_error, attempt=attempts, generation=record.generation)
+        record = record.but(last_error=error)
+    begun = transitions.begun(record.but(attempt=attempts), now, f"retry: {request.reason}", curve_goes_on=True)
+    return begun.but(give_up_at=record.give_up_at) if request.generation else begun
 
 
 def reborn(record: Record, incarnation: str, now: datetime) -> Record:
@@ -217,6 +225,9 @@ def reborn(record: Record, incarnation: str, now: datetime) -> Record:
         history=record.history,
         turn=record.turn,
         central_give_up_after=record.central_give_up_after,
+        host_seen_at=record.host_seen_at,
+        host_lost_at=record.host_lost_at,
+        host_told_at=record.host_told_at,
         applies={id_: apply for id_, apply in record.applies.items() if apply.verdict is not None},
     )
     return applied(fresh, record.successor, now)

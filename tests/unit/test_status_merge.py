@@ -86,6 +86,22 @@ def test_a_running_try_is_one_more_and_has_no_next_time() -> None:
     assert (merged.attempt, merged.next_attempt_at) == (4, None)
 
 
+def test_the_first_try_after_a_retry_is_one_more() -> None:
+    """The step was ordered anew, so the server knows no failure of it; the curve goes on."""
+    again = PendingTry(Phase.PULL, running=True)
+    before = status(error=known(5, NOW), attempt=5)
+    assert merge(before, again).attempt == 6
+    reported = before.model_copy(update={"attempt": 6, "next_attempt_at": NOW + timedelta(seconds=9)})
+    assert merge(reported, again).attempt == 6, "its failure was reported, and the server does not know of it yet"
+
+
+def test_a_lost_host_makes_no_next_try() -> None:
+    """The server would give it the next one at once; nobody is there to take it."""
+    lost = status().model_copy(update={"state": State.UNKNOWN, "substate": Substate.HOST_LOST})
+    merged = merge(lost, PendingTry(Phase.PULL, running=False, fault=REFUSED, failed_at=NOW, next_at=NOW))
+    assert (merged.state, merged.substate, merged.next_attempt_at) == (State.UNKNOWN, Substate.HOST_LOST, None)
+
+
 def test_the_first_running_try_is_attempt_one() -> None:
     """Nothing has failed, something is under way."""
     merged = merge(status(Substate.PULLING), PendingTry(Phase.PULL, running=True))
@@ -173,6 +189,14 @@ async def test_a_workers_shutdown_is_no_error_of_the_workload() -> None:
     pending = await read_pending(await failed_with(failures.pack(shutdown, 7)), data_converter())
     assert pending.fault is None
     assert pending.failed_attempt == 6, "it is made again as number 7"
+
+
+@pytest.mark.parametrize("kind", ["ActivityPause", "ActivityReset"])
+async def test_a_try_that_was_ended_in_the_web_ui_is_no_error_of_the_workload(kind: str) -> None:
+    """Who presses Pause while a try goes on sees the error before, and not one that the button has made."""
+    ended = ApplicationError("Unhandled activity cancel error produced by activity pause", type=kind)
+    pending = await read_pending(await failed_with(ended), data_converter())
+    assert (pending.fault, pending.failed_attempt) == (None, 3)
 
 
 async def test_a_try_that_was_lost_with_its_worker_is_counted() -> None:
