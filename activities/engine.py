@@ -59,6 +59,8 @@ class Managed:
     started_at: datetime | None
     exit: LastExit | None
     health: Health
+    stop_timeout: timedelta | None = None
+    """Told of one that is stopping: how long it may take by itself. One that needs much longer is stuck."""
     image_digest: str = ""
 
 

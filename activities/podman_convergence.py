@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
@@ -22,13 +23,15 @@ from activities.podman_facts import (
     FLEET,
     HOST,
     WORKLOAD,
-    Processes,
     inspected_live,
     inspected_state,
     listed,
+    looked_at,
+    needs_closer_look,
     owner_of,
 )
 from activities.podman_files import HostFiles
+from activities.podman_processes import Processes
 from activities.podman_removal import Remover
 from activities.podman_spec import create_spec
 from activities.podman_ulimits import DefaultUlimits
@@ -68,11 +71,21 @@ class Convergence:
         self._ulimits = DefaultUlimits(api, remover)
 
     async def listed(self, fleet: str, host: str, workload: str | None, phase: Phase) -> list[Managed]:
-        """Our containers, by one call."""
+        """Our containers, by one call, and one more for each that is stopping or seems to have lost its monitor."""
         await self._processes.learn()
         labels = {FLEET: fleet, HOST: host} | ({} if workload is None else {WORKLOAD: workload})
         entries = await self._api.containers(labels, phase)
-        return [managed for entry in entries if (managed := listed(entry, self._processes)) is not None]
+        found = [managed for entry in entries if (managed := listed(entry, self._processes)) is not None]
+        return [
+            await self._look_closer(managed, phase) if needs_closer_look(managed, self._processes) else managed
+            for managed in found
+        ]
+
+    async def _look_closer(self, managed: Managed, phase: Phase) -> Managed:
+        container = await self._api.container(managed.container_id, phase)
+        if container is None:
+            return replace(managed, state=ContainerState.MISSING)
+        return looked_at(managed, container, self._processes)
 
     async def ensure_running(self, name: str, spec: ContainerSpec, owner: Ownership) -> Live:
         """See ``Engine.ensure_running``."""

@@ -23,10 +23,11 @@ from activities.expected_ends import ExpectedEnds
 from activities.podman_api import PodmanApi
 from activities.podman_connection import LIBPOD, PodmanConnection, Refused
 from activities.podman_convergence import Convergence
-from activities.podman_facts import Processes, inspected_exit, owner_of
+from activities.podman_facts import inspected_exit, owner_of
 from activities.podman_files import HostFiles
 from activities.podman_health import Healthchecks
 from activities.podman_logs import LINE_LIMIT, Output
+from activities.podman_processes import Processes
 from activities.podman_pull import Puller
 from activities.podman_removal import Remover
 from activities.podman_runs import Runs

@@ -1,26 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Podman says of a container, read into our words, and checked against the kernel where Podman is known to be wrong.
-
-The one fact that surprises: a container whose monitor (conmon) was killed is ``running`` for Podman for ever, also after
-its process is gone. Only ``/proc`` tells. That needs the host's process ids, so it is done only where we see the same
-ones as Podman does.
-"""
+"""What Podman says of a container, read into our words, and checked against the kernel where Podman is known to be wrong."""
 
 from __future__ import annotations
 
-import asyncio
-import os
 import re
 import signal
-import socket
-import struct
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
-from pathlib import Path
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from activities.engine import Managed, Ownership
+from activities.podman_processes import Processes
 from perdure.model.observation import ContainerState, Health, LastExit, Live
 
 LABELS: Final = "dev.perdure."
@@ -30,12 +22,13 @@ _STATES: Final = {
     "running": ContainerState.RUNNING,
     "paused": ContainerState.PAUSED,
     "stopping": ContainerState.STOPPING,
-    "removing": ContainerState.STOPPING,
+    "removing": ContainerState.MISSING,
     "exited": ContainerState.EXITED,
     "stopped": ContainerState.EXITED,
 }
-"""Everything else (``created``, ``configured``, ``initialized``, ``unknown``) has not run."""
-_CGROUP_ID: Final = re.compile(r"libpod-([0-9a-f]{64})")
+"""Everything else (``created``, ``configured``, ``initialized``, ``unknown``) has not run since the host was started. A removal
+that was begun is never taken back, so a container that is ``removing`` is missing already."""
+_HAS_PROCESS: Final = (ContainerState.RUNNING, ContainerState.PAUSED, ContainerState.STOPPING)
 
 
 def labels_of(owner: Ownership) -> dict[str, str]:
@@ -72,78 +65,13 @@ def owner_of(labels: Mapping[str, str] | None) -> Ownership | None:
         return None
 
 
-class Processes:
-    """The kernel's word on the processes of containers.
-
-    Args:
-        socket_path: of Podman's API; its peer tells whether we see the same process ids.
-    """
-
-    def __init__(self, socket_path: str) -> None:
-        self._socket_path = socket_path
-        self._visible: bool | None = None
-
-    async def learn(self) -> None:
-        """Find out whether Podman's process ids mean the same to us. Until then nothing is said to be gone."""
-        if self._visible is None:
-            self._visible = await asyncio.to_thread(_shares_our_pids, self._socket_path)
-
-    def is_gone(self, container_id: str, pid: int) -> bool:
-        """Whether the main process of a container has certainly ended, whatever Podman says."""
-        if not self._visible:
-            return False
-        if pid <= 0:
-            return True
-        proc = Path(f"/proc/{pid}")
-        try:
-            if (proc / "stat").read_text().rpartition(")")[2].split()[0] in "ZX":
-                return True
-            others = _CGROUP_ID.findall((proc / "cgroup").read_text())
-            if others:
-                return container_id not in others
-            # Our containers have process ids of their own: a process with ours took over an old number.
-            return (proc / "ns/pid").readlink() == Path("/proc/self/ns/pid").readlink()
-        except PermissionError:
-            return False
-        except OSError:
-            return True
-
-    def kill(self, container_id: str, pid: int) -> None:
-        """End the main process of a container whose monitor is lost. Never anybody else's: its cgroup must name the container."""
-        if not self._visible or pid <= 1:
-            return
-        with suppress(OSError):
-            handle = os.pidfd_open(pid)
-            try:
-                if container_id in (Path(f"/proc/{pid}") / "cgroup").read_text():
-                    signal.pidfd_send_signal(handle, signal.SIGKILL)
-            finally:
-                os.close(handle)
-
-
-def _shares_our_pids(socket_path: str) -> bool | None:
-    with socket.socket(socket.AF_UNIX) as peer:
-        peer.settimeout(5)
-        try:
-            peer.connect(socket_path)
-        except OSError:
-            return None
-        pid, _, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
-    try:
-        return Path(f"/proc/{pid}/ns/pid").readlink() == Path("/proc/self/ns/pid").readlink()
-    except OSError:
-        return False
-
-
 def listed(entry: Mapping[str, Any], processes: Processes) -> Managed | None:
     """One entry of Podman's sparse list, or None where the container is not ours."""
     owner = owner_of(entry.get("Labels"))
     if owner is None:
         return None
-    state = _STATES.get(str(entry.get("State", "")).lower(), ContainerState.CREATED)
     container_id, pid = str(entry["Id"]), int(entry.get("Pid") or 0)
-    if state in (ContainerState.RUNNING, ContainerState.PAUSED) and processes.is_gone(container_id, pid):
-        state = ContainerState.DEAD
+    state = _state(str(entry.get("State", "")), container_id, pid, processes)
     ended = state is ContainerState.EXITED
     return Managed(
         container_id=container_id,
@@ -157,13 +85,33 @@ def listed(entry: Mapping[str, Any], processes: Processes) -> Managed | None:
     )
 
 
+def needs_closer_look(managed: Managed, processes: Processes) -> bool:
+    """Whether the list does not tell enough of a container. That is seldom, so that a list is one call as a rule."""
+    if managed.state is ContainerState.STOPPING:
+        return True
+    return managed.state in _HAS_PROCESS and processes.strange_parent(managed.pid) > 0
+
+
+def looked_at(managed: Managed, container: Mapping[str, Any], processes: Processes) -> Managed:
+    """What inspection adds to an entry of the list."""
+    state = inspected_state(container, processes) if managed.state in _HAS_PROCESS else managed.state
+    return replace(managed, state=state, stop_timeout=stop_timeout_of(container))
+
+
 def inspected_state(container: Mapping[str, Any], processes: Processes) -> ContainerState:
     """The state of a container as it really is."""
-    seen = container["State"]
-    state = _STATES.get(str(seen.get("Status", "")).lower(), ContainerState.CREATED)
-    if state in (ContainerState.RUNNING, ContainerState.PAUSED) and processes.is_gone(
-        container["Id"], pid_of(container)
-    ):
+    pid = pid_of(container)
+    state = _state(str(container["State"].get("Status", "")), container["Id"], pid, processes)
+    if state in _HAS_PROCESS:
+        parent, monitor = processes.strange_parent(pid), int(container["State"].get("ConmonPid") or 0)
+        if parent and monitor and parent != monitor:
+            return ContainerState.UNMONITORED
+    return state
+
+
+def _state(said: str, container_id: str, pid: int, processes: Processes) -> ContainerState:
+    state = _STATES.get(said.lower(), ContainerState.CREATED)
+    if state in _HAS_PROCESS and processes.is_gone(container_id, pid):
         return ContainerState.DEAD
     return state
 
@@ -196,6 +144,11 @@ def inspected_live(container: Mapping[str, Any], processes: Processes, generatio
         health=inspected_health(container),
         pid=pid_of(container),
     )
+
+
+def stop_timeout_of(container: Mapping[str, Any]) -> timedelta:
+    """How long it may take to end by itself, as it was made."""
+    return timedelta(seconds=int(container["Config"].get("StopTimeout") or 0))
 
 
 def pid_of(container: Mapping[str, Any]) -> int:

@@ -16,7 +16,8 @@ from activities.engine import EngineFault
 from activities.expected_ends import ExpectedEnds
 from activities.podman_api import PodmanApi
 from activities.podman_connection import Json, Refused
-from activities.podman_facts import Processes, inspected_state, pid_of
+from activities.podman_facts import inspected_state, pid_of, stop_timeout_of
+from activities.podman_processes import Processes
 from activities.translate import engine_fault
 from perdure.model.faults import FaultKind, Phase
 from perdure.model.observation import ContainerState
@@ -73,7 +74,7 @@ class Remover:
             # Also `initialized`, where the runtime waits in the container's place: removal ends it.
             return
         if grace is None:
-            grace = timedelta(seconds=int(container["Config"].get("StopTimeout") or 0))
+            grace = stop_timeout_of(container)
         try:
             if container["State"].get("Status") == "paused":
                 await self._api.unpause(container_id, phase)

@@ -13,14 +13,15 @@ from typing import Final
 from activities.expected_ends import ExpectedEnds
 from activities.podman_api import PodmanApi
 from activities.podman_connection import Json, Refused
-from activities.podman_facts import Processes, inspected_live, inspected_state, owner_of, parse_time
+from activities.podman_facts import inspected_live, inspected_state, owner_of, parse_time
+from activities.podman_processes import Processes
 from activities.podman_removal import Remover
 from activities.translate import START_IS_WEDGED, engine_fault, refusal_fault
 from perdure.model.faults import FaultKind, Phase
 from perdure.model.observation import ContainerState, Live, Run
 
 _CAN_BE_STARTED: Final = (ContainerState.CREATED, ContainerState.EXITED)
-_RUNS: Final = (ContainerState.RUNNING, ContainerState.PAUSED)
+_RUNS: Final = (ContainerState.RUNNING, ContainerState.PAUSED, ContainerState.UNMONITORED)
 
 
 class Runs:

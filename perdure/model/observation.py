@@ -11,15 +11,21 @@ from perdure.model.base import Model
 
 
 class ContainerState(StrEnum):
-    """A container as it really is; DEAD is what Podman calls running although its process is gone."""
+    """A container as it really is, which is not always what Podman calls it."""
 
     CREATED = "created"
+    """It has not run since its host was started."""
     RUNNING = "running"
     PAUSED = "paused"
+    UNMONITORED = "unmonitored"
+    """Its process runs, but Podman's monitor of it is gone: its output is lost, and nobody will learn how it ends."""
     STOPPING = "stopping"
+    """Somebody stops it, or that was broken off. It is observed only where it takes much longer than it may."""
     EXITED = "exited"
     DEAD = "dead"
+    """Its process is gone, and Podman has not noticed: nobody knows how it ended."""
     MISSING = "missing"
+    """It is not there any more, or its removal was begun."""
 
 
 class Health(StrEnum):
@@ -67,6 +73,8 @@ class Observation(Model):
 
     container_id: str
     generation: int
+    incarnation: str = ""
+    """By the container's label; empty where there is no container to read it from."""
     state: ContainerState
     exit: LastExit | None = None
     health: Health = Health.NONE

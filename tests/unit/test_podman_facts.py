@@ -15,7 +15,8 @@ import pytest
 from activities.architecture import can_run
 from activities.engine import Ownership
 from activities.expected_ends import REMEMBERED, ExpectedEnds
-from activities.podman_facts import Processes, exit_from, labels_of, listed, owner_of, parse_time
+from activities.podman_facts import exit_from, labels_of, listed, owner_of, parse_time
+from activities.podman_processes import Processes
 from perdure.model.observation import ContainerState, Health
 
 OWNER = Ownership("fleet", "edge-1", "web", "0a" * 16, 3, "abcd", '{"restart":"always"}', "shop")

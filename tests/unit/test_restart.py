@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -27,13 +28,22 @@ SECOND = timedelta(seconds=1)
         (RestartPolicy.ON_FAILURE, None, Restart),
         (RestartPolicy.NEVER, 0, Stay),
         (RestartPolicy.NEVER, 137, Stay),
-        (RestartPolicy.NEVER, None, Restart),
+        (RestartPolicy.NEVER, None, Stay),
     ],
 )
 def test_policy_decides_by_the_exit_code(policy: RestartPolicy, code: int | None, expected: type) -> None:
-    """A container that vanished is drift, and comes back whatever the policy."""
+    """An end of which nobody knows the code counts as a failure."""
     decision = decide(policy, SETTINGS, Ended(code, SECOND, 0), seed="x")
     assert isinstance(decision, expected)
+
+
+@pytest.mark.parametrize("policy", RestartPolicy)
+def test_a_container_that_vanished_comes_back_whatever_the_policy_and_however_often(policy: RestartPolicy) -> None:
+    """It did not end: it is drift. The first time at once."""
+    settings = RestartBackoff(limit=1)
+    vanished = Ended(None, SECOND, 0, vanished=True)
+    assert decide(policy, settings, vanished, seed="x") == Restart(timedelta(0), 1)
+    assert isinstance(decide(policy, settings, replace(vanished, crashes_before=9), seed="x"), Restart)
 
 
 @pytest.mark.parametrize(("code", "succeeded"), [(0, True), (1, False)])
