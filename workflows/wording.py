@@ -15,6 +15,7 @@ from perdure.model.faults import LastError
 from perdure.model.states import State, Substate
 from perdure.model.status import Transition, WorkloadStatus
 from perdure.policy import dependencies
+from perdure.policy.hosts import last_seen
 from perdure.policy.shorten import shorten
 
 SIGN_WIDTH = 110
@@ -98,6 +99,7 @@ def details(status: WorkloadStatus) -> str:
         ("Why", _why(status, error)),
         ("What helps", code(advice(status))),
         ("Since", stamp(status.since)),
+        ("Known before", status.last_known.replace("/", " / ")),
         ("Next try", _next_try(status)),
         ("Gives up", stamp(status.give_up_at) if status.give_up_at else ""),
         ("Runs meanwhile", _runs_meanwhile(status)),
@@ -138,6 +140,8 @@ def _why(status: WorkloadStatus, error: LastError | None) -> str:
 
 def _reason(status: WorkloadStatus) -> str:
     """Why the present state was entered; what was only noted since, such as a refused apply, is not meant."""
+    if status.substate is Substate.HOST_LOST:
+        return f"its host does not answer, {last_seen(status.host_seen_at)}"
     if status.waiting_on:
         return dependencies.listed(status.waiting_on)
     for change in status.history:
@@ -163,7 +167,7 @@ def _next_try(status: WorkloadStatus) -> str:
 
 def _runs_meanwhile(status: WorkloadStatus) -> str:
     live = status.live
-    if live is None or status.state is State.RUNNING:
+    if live is None or status.state in (State.RUNNING, State.UNKNOWN):
         return ""
     return f"generation {live.generation}, container {live.container_id[:12]}"
 

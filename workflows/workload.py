@@ -20,11 +20,11 @@ from temporalio.exceptions import ActivityError, ApplicationError, RetryState, i
 
 with workflow.unsafe.imports_passed_through():
     from perdure.model.faults import Fault, FaultClass, FaultKind, Phase
+    from perdure.model.host import HostChange
     from perdure.model.messages import (
         ApplyRequest,
         AttemptOutcome,
         AttemptReport,
-        HostPresence,
         Outcome,
         ReportKind,
         RetryRequest,
@@ -35,11 +35,11 @@ with workflow.unsafe.imports_passed_through():
     from perdure.model.states import Substate
     from perdure.model.status import WorkloadStatus
     from perdure.model.workload import WorkloadSpec
-    from perdure.policy import answers, attempts, dependencies, drift, plan, sightings, wishes
+    from perdure.policy import answers, attempts, dependencies, drift, host_loss, plan, sightings, wishes
     from perdure.policy.plan import Act, Step
     from perdure.wire import contract, failures, names
 
-    from workflows import options, presentation, steps, wording
+    from workflows import options, presentation, questions, steps, wording
     from workflows.display import Display
     from workflows.steps import Handle, Result
 
@@ -104,7 +104,7 @@ class WorkloadWorkflow:
         """Take note of a failed try, or that a host took up the work."""
         if report is None:
             return
-        before = self._record
+        before = self._heard()
         self._record = attempts.reported(before, report, workflow.now())
         if report.kind is ReportKind.FAILED and self._record is not before:
             self._report_is_fresh = True
@@ -113,7 +113,21 @@ class WorkloadWorkflow:
     def observe(self, seen: Observation | None = None) -> None:
         """Take note of an end, a disappearance, or a change of health."""
         if seen is not None:
-            self._record = sightings.observed(self._record, seen, workflow.now())
+            self._record = sightings.observed(self._heard(), seen, workflow.now())
+
+    @workflow.signal(name=names.HOST_CHANGED, description="Only for hosts: the host was lost, or is back.")
+    def host_changed(self, change: HostChange | None = None) -> None:
+        """Take note that nobody knows what runs, or that it is known again."""
+        if change is not None:
+            self._record = host_loss.changed(self._record, change, workflow.now())
+
+    @workflow.signal(
+        name=names.ABANDON,
+        description="End at once, without the host's word. What is left there is removed when the host is back.",
+    )
+    def abandon(self) -> None:
+        """Sent by perdure delete --force, for a workload whose host will not answer in time."""
+        self._record = host_loss.abandoned(self._record, workflow.now())
 
     @workflow.signal(
         name=names.WAITING_ON, description="Only for control workers: they tell which dependencies are not met."
@@ -143,7 +157,8 @@ class WorkloadWorkflow:
     @workflow.query(name=names.SUBSTATE, description="State and substate, for example Pending/PullBackoff.")
     def substate(self) -> str:
         """State and substate in one word."""
-        return f"{self._record.state}/{self._record.substate}"
+        state, substate, _ = self._record.shown
+        return f"{state}/{substate}"
 
     @workflow.query(name=names.LAST_ERROR, description="The latest error with its hint, or nothing.")
     def last_error(self) -> str:
@@ -244,7 +259,8 @@ class WorkloadWorkflow:
 
     def _is_known_to_wait(self) -> bool:
         """Whether it is known why nothing happens: then the host tells by itself when that changes."""
-        return self._record.failing or self._record.substate is Substate.WAITING_FOR_HOST
+        record = self._record
+        return record.failing or record.substate is Substate.WAITING_FOR_HOST or record.host_lost_at is not None
 
     def _is_attempt_over(self, handle: Handle, step: Step) -> bool:
         """Whether there is nothing more to wait for: it ended, it is of no use any more, or the next run takes it over."""
@@ -259,6 +275,7 @@ class WorkloadWorkflow:
     def _take_result(self, step: Step, result: Result) -> None:
         """A step was done. What a stale one did counts only where nothing else follows it: the next step finds the rest."""
         now = workflow.now()
+        self._record = self._heard()
         if plan.is_stale(step, self._record) and not self._record.paused:
             return
         match result:
@@ -274,6 +291,8 @@ class WorkloadWorkflow:
     def _take_failure(self, step: Step, phase: Phase, error: ActivityError) -> None:
         """A step ended without success: cancelled by us, refused for good, given up, or lost."""
         now = workflow.now()
+        if isinstance(error.cause, ApplicationError):
+            self._record = self._heard()
         if plan.is_stale(step, self._record):
             return
         if is_cancelled_exception(error) and self._may_leave_attempt():
@@ -295,24 +314,15 @@ class WorkloadWorkflow:
             )
             self._record = attempts.attempt_lost(self._record, lost, now)
 
+    def _heard(self) -> Record:
+        """The record after a sign of the host itself."""
+        return host_loss.heard(self._record, workflow.now())
+
     async def _ask_for_host(self, activity_id: str) -> None:
         """Find out why nobody answers; without an answer the status stays as it is."""
-        request = contract.PresenceRequest(
-            host=self._record.host,
-            workflow_id=workflow.info().workflow_id,
-            activity_id=activity_id,
-        )
-        try:
-            presence: HostPresence = await workflow.execute_activity(
-                contract.host_presence,
-                request,
-                schedule_to_close_timeout=options.QUESTION_LIMIT,
-                summary=f"is host {self._record.host} there?",
-            )
-        except ActivityError as error:
-            workflow.logger.warning("host presence is unknown", extra={"cause": str(error.cause)})
-            return
-        self._record = attempts.host_presence_learned(self._record, presence, workflow.now())
+        presence = await questions.is_host_there(self._record.host, activity_id)
+        if presence is not None:
+            self._record = attempts.host_presence_learned(self._record, presence, workflow.now())
 
     async def _learn_central_defaults(self) -> None:
         """Read the central settings once for each generation that fails and leaves them open: they stand in the history then.
@@ -325,10 +335,8 @@ class WorkloadWorkflow:
         if self._defaults_for == record.generation:
             return
         self._defaults_for = record.generation
-        defaults = await workflow.execute_local_activity(
-            contract.central_defaults, schedule_to_close_timeout=options.DEFAULTS_LIMIT
-        )
-        self._record = attempts.central_defaults_learned(self._record, defaults.give_up_after)
+        limit = await questions.central_give_up_after()
+        self._record = attempts.central_defaults_learned(self._record, limit)
 
     async def _close(self) -> bool:
         """End, unless an apply came while the workload was removed: then a new life begins. Answers whether it ended."""

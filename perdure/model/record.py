@@ -21,7 +21,6 @@ from perdure.model.status import Transition, WorkloadStatus
 from perdure.model.values import Duration
 from perdure.model.workload import WorkloadSpec
 
-
 _SURE = (Substate.INITIAL, Substate.WAITING_FOR_HOST, Substate.WAITING_FOR_DEPENDENCIES)
 """In these nothing is under way on the host, so it is as well known without the host."""
 

@@ -52,6 +52,10 @@ class WorkloadStatus(Model):
     restarts: int = 0
     paused: bool = False
     host_seen_at: AwareDatetime | None = None
+    host_lost_at: AwareDatetime | None = None
+    """Since when its host does not answer, also where that does not change what is shown."""
+    last_known: str = ""
+    """Where Unknown is shown: what it was when its host was heard last, for example "Running/Ok"."""
     waiting_on: tuple[str, ...] = ()
     """What it waits for before its start, in words."""
     depends_on: dict[str, DependencyCondition] = Field(default_factory=dict)

@@ -123,7 +123,7 @@ def supervision_ended(
         base, cap = _AGAIN
         wait = backoff.delay(fruitless - 1, seed=f"host/{record.host}", base=base, cap=cap)
     record = record.but(
-        seen_at=_latest(record.seen_at, seen_at),
+        seen_at=latest(record.seen_at, seen_at),
         order_at=now + wait,
         fruitless=fruitless,
         lost_unless=record.lost_unless or now + _GRACE[end],
@@ -175,6 +175,11 @@ def wakes_at(record: HostRecord) -> datetime | None:
     return min((at for at in (record.order_at, record.lost_unless) if at is not None), default=None)
 
 
+def no_worker(host: str, seen_at: datetime | None) -> str:
+    """Why work for a host is not taken up, for people."""
+    return f"no worker for host {host}, {last_seen(seen_at)}"
+
+
 def last_seen(at: datetime | None) -> str:
     """The latest sign of life, for people."""
     return f"last seen {at:%Y-%m-%d %H:%M:%S} UTC" if at else "never seen"
@@ -184,7 +189,8 @@ def _loss(record: HostRecord, now: datetime) -> HostChange:
     return HostChange(lost=True, at=now, seen_at=record.seen_at, reason=record.silence)
 
 
-def _latest(first: datetime | None, second: datetime | None) -> datetime | None:
+def latest(first: datetime | None, second: datetime | None) -> datetime | None:
+    """The later of two signs, of which none may be known."""
     return max((at for at in (first, second) if at is not None), default=None)
 
 

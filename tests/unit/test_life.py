@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from perdure.model.faults import Fault, FaultClass, FaultKind, Phase
+from perdure.model.host import HostChange
 from perdure.model.messages import ApplyRequest, AttemptReport, HostPresence, Outcome, ReportKind, RetryRequest
 from perdure.model.observation import ContainerState, Health, LastExit, Live, Observation
 from perdure.model.record import Course, Record
 from perdure.model.states import SUBSTATES, State
 from perdure.model.status import HISTORY_LENGTH
 from perdure.model.workload import ContainerSpec, PullPolicy, RestartPolicy, Retry, WorkloadSpec
-from perdure.policy import answers, attempts, plan, sightings, wishes
+from perdure.policy import answers, attempts, host_loss, plan, sightings, wishes
 from perdure.policy.plan import Act
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -191,7 +192,43 @@ class Life(RuleBasedStateMachine):
         )
         self.take(sightings.observed(self.record, seen, self.now))
 
+    # the host
+
+    @rule(lost=st.booleans(), late=st.integers(0, 2))
+    def host_changes(self, lost: bool, late: int) -> None:
+        change = HostChange(lost=lost, at=self.now - timedelta(seconds=late), seen_at=self.now - timedelta(seconds=25))
+        self.take(host_loss.changed(self.record, change, self.now))
+        if self.record.host_told_at == change.at and self.record.course is not Course.GONE:
+            assert (self.record.host_lost_at is not None) is lost
+
+    @rule()
+    def host_tells_something(self) -> None:
+        self.take(host_loss.heard(self.record, self.now))
+        assert self.record.host_lost_at is None
+        assert self.record.shown == (self.record.state, self.record.substate, self.record.since)
+
+    @rule()
+    def abandon(self) -> None:
+        self.take(host_loss.abandoned(self.record, self.now))
+        assert self.record.course is Course.GONE
+        assert self.record.successor is None
+
     # what must hold
+
+    @invariant()
+    def what_a_lost_host_makes_unsure_is_shown_as_unknown(self) -> None:
+        state, substate, since = self.record.shown
+        assert substate in SUBSTATES[state]
+        if state is State.UNKNOWN:
+            assert since == self.record.host_lost_at
+            assert self.record.state in (State.RUNNING, State.PENDING)
+        elif self.record.host_lost_at is not None:
+            assert state is not State.RUNNING
+
+    @invariant()
+    def a_loss_says_when_the_host_was_seen(self) -> None:
+        if self.record.host_lost_at is not None:
+            assert self.record.host_seen_at is not None
 
     @invariant()
     def the_substate_belongs_to_the_state(self) -> None:
