@@ -10,8 +10,8 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from datetime import datetime, timedelta
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from temporalio.client import Client
@@ -19,16 +19,24 @@ from temporalio.common import WorkerDeploymentVersion
 from temporalio.service import RPCError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker, WorkerDeploymentConfig
 
+from activities.attendance import Attendance
+from activities.causes import Looks
 from activities.containers import ContainerActivities, current_incarnation
 from activities.control import ControlActivities
+from activities.curves import place_on_curve
 from activities.dependencies import DependencyActivities
-from activities.engine import Engine, EngineFault, Managed
+from activities.engine import Engine, EngineFault, EngineInfo, Managed
 from activities.fence import Fence
 from activities.podman_engine import PodmanEngine
-from activities.supervision import Watch
+from activities.pull_slots import Slots
+from activities.sight import Sight
+from activities.supervision import Supervision
+from activities.telling import Contact, Teller
 from activities.tidings import Tidings
+from activities.wake import Wake
 from activities.watchdog import Watchdog
 from perdure import __version__
+from perdure.model.host import WorkerInfo
 from perdure.runtime import logs
 from perdure.runtime.connect import connect, id_of_namespace
 from perdure.runtime.host_lock import host_lock, podman_lock
@@ -46,8 +54,10 @@ GRACE = timedelta(seconds=10)
 """What is under way at a shutdown may end in this time; a pull gives itself back at once."""
 STICKY = timedelta(seconds=2)
 """After the death of a control worker another takes up its workflows this soon."""
-HOST_SLOTS = 64
-"""Starts and stops under way. The engine makes and starts few at a time; a stop that waits for its grace stands in no way."""
+HOST_SLOTS = 256
+"""Starts and stops under way. The engine makes and starts few at a time; those that wait for that stand in no way."""
+PULL_TRIES = 256
+"""Pulls under way or waiting for their turn, which is given in the process: the server would not know who is fresh."""
 HEARTBEAT_THROTTLE = timedelta(seconds=1)
 CACHED_WORKFLOWS = 5000
 """0.12 MB each, filled only with those that are active."""
@@ -101,9 +111,19 @@ async def host_role(
         return
     fence = Fence(partial(current_incarnation, client, host))
     fence.learn(containers)
-    watch = Watch(client, engine, host, fence, fleet_id)
+    sight = Sight(engine, client.namespace, host, fleet_id)
+    supervision = Supervision(client, engine, sight, fence, contact=Contact(), resync_every=settings.resync_interval)
+    attendance = Attendance(client, host, await _worker_info(client, engine), supervision)
+    wake = _wake(client, engine, host) if settings.wake_on_recovery else None
     work = ContainerActivities(
-        client, engine, fence=fence, on_running=watch.started, on_removed=watch.removed, fleet_id=fleet_id
+        client,
+        engine,
+        fence=fence,
+        on_running=supervision.started,
+        on_removed=supervision.removed,
+        fleet_id=fleet_id,
+        wake=wake,
+        slots=Slots.of(pulls=settings.pull_slots, starts=settings.start_slots),
     )
     worker = partial(
         Worker,
@@ -116,15 +136,35 @@ async def host_role(
     async with (
         worker(
             task_queue=names.host_queue(host),
-            activities=[work.ensure, work.stop],
+            activities=[work.ensure, work.stop, attendance.supervise, attendance.resync],
             max_concurrent_activities=HOST_SLOTS,
         ),
-        worker(
-            task_queue=names.pull_queue(host), activities=[work.pull], max_concurrent_activities=settings.pull_slots
-        ),
-        watch.running(),
+        worker(task_queue=names.pull_queue(host), activities=[work.pull], max_concurrent_activities=PULL_TRIES),
+        wake.running() if wake else nullcontext(),
+        supervision.running(),
+        attendance.running(),
     ):
         yield
+
+
+def _wake(client: Client, engine: Engine, host: str) -> Wake:
+    return Wake(Looks(engine).why_away, Teller(client, host).retry_now, partial(place_on_curve, client, host))
+
+
+async def _worker_info(client: Client, engine: Engine) -> WorkerInfo:
+    """What this worker is. The engine's version is for people, and worth no wait."""
+    try:
+        found = await engine.info()
+    except EngineFault as error:
+        logger.warning("podman does not tell its version", extra={"cause": str(error)})
+        found = EngineInfo(name="", version="")
+    return WorkerInfo(
+        identity=client.identity,
+        version=__version__,
+        engine=found.name,
+        engine_version=found.version,
+        started_at=datetime.now(UTC),
+    )
 
 
 async def _containers(engine: Engine, fleet: str, host: str, stopped: asyncio.Event) -> list[Managed] | None:

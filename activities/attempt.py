@@ -2,7 +2,8 @@
 """One try of one step: what surrounds every activity of a host.
 
 It heartbeats, so that a dead worker is noticed; reports a failure to its workflow when it tells something new; sets the wait
-before the next try; and gives work back unharmed when the worker is shut down. The server counts the tries and repeats them.
+before the next try; gives work back unharmed when the worker is shut down; and lets ``activities.wake`` know who waits for what.
+The server counts the tries and repeats them.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from temporalio.service import RPCError
 
 from activities.engine import EngineFault
 from activities.notes import Notes
+from activities.wake import Wake
 from perdure.model.faults import Fault, FaultClass, FaultKind, Phase
 from perdure.model.messages import AttemptReport, ReportKind
 from perdure.policy import backoff, identity
@@ -48,11 +50,24 @@ PRIORITY_RETRY = 4
 
 
 class Attempt:
-    """The try that an activity makes now."""
+    """The try that an activity makes now.
 
-    def __init__(self, client: Client, notes: Notes, ticket: Ticket, phase: Phase) -> None:
+    Args:
+        client: to tell the workflow by.
+        notes: of the tries before.
+        wake: told of every try, where there is one.
+        ticket: what work this is.
+        phase: the step of it.
+        image: that is worked with, where there is one.
+    """
+
+    def __init__(
+        self, client: Client, notes: Notes, wake: Wake | None, *, ticket: Ticket, phase: Phase, image: str = ""
+    ) -> None:
         self._client = client
         self._notes = notes
+        self._wake = wake
+        self._image = image
         self._ticket = ticket
         self._phase = phase
         self._info = activity.info()
@@ -60,6 +75,16 @@ class Attempt:
         self._began = time.monotonic()
         self.number = ticket.attempts_before + self._info.attempt - self._note.burnt
         """The number of this try on the curve of its step, counted from 1."""
+
+    @property
+    def is_first(self) -> bool:
+        """Whether nothing of this step has failed yet."""
+        return self.number == 1
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether somebody wanted a further try now, and did not wait for the curve."""
+        return self._info.attempt == 1 and self._ticket.attempts_before > 0
 
     def tell(self, detail: str) -> None:
         """Progress for people; it travels with the next heartbeat."""
@@ -71,13 +96,20 @@ class Attempt:
         Work that ``yields_to_shutdown`` is ended when the worker is shut down, and burns no try; other work is short, and is
         finished in the worker's grace period.
         """
+        if self._wake is not None:
+            self._wake.began(self._ticket, self._phase)
         beats = asyncio.create_task(self._beat())
         try:
-            return await self._finish(work, yields_to_shutdown)
+            result = await self._finish(work, yields_to_shutdown)
         except EngineFault as fault:
             raise await self._failure(fault) from None
+        except asyncio.CancelledError:
+            self._over()
+            raise
         finally:
             beats.cancel()
+        self._over()
+        return result
 
     async def _finish(self, work: Callable[[], Awaitable[T]], yields_to_shutdown: bool) -> T:
         task = asyncio.ensure_future(work())
@@ -117,10 +149,11 @@ class Attempt:
 
     async def _failure(self, raised: EngineFault) -> ApplicationError:
         """Report the fault if it tells something new, and set when to try again."""
-        fault = raised.fault
-        if fault.fault_class is FaultClass.PERMANENT:
-            return failures.pack(fault, self.number)
+        if raised.fault.fault_class is FaultClass.PERMANENT:
+            self._over()
+            return failures.pack(raised.fault, self.number)
         wait = self._wait(raised.retry_after)
+        fault = self._promised(raised, wait)
         now = self._now()
         note = self._note
         mark = identity.fingerprint(fault)
@@ -137,6 +170,18 @@ class Attempt:
         self._notes.leave(self._info, note.model_copy(update={"unreported": failed, "detail": ""}))
         await self._give_way()
         return failures.pack(fault, self.number, next_retry_delay=wait)
+
+    def _promised(self, raised: EngineFault, wait: timedelta) -> Fault:
+        """The fault, with what is done about it besides waiting."""
+        if self._wake is None:
+            return raised.fault
+        return self._wake.failed(
+            self._ticket, self._phase, attempt=self.number, raised=raised, image=self._image, wait=wait
+        )
+
+    def _over(self) -> None:
+        if self._wake is not None:
+            self._wake.over(self._ticket)
 
     def _wait(self, retry_after: timedelta | None) -> timedelta:
         """The wait before the next try. One beyond the deadline makes the server give up at once, which then is right."""

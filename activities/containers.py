@@ -3,17 +3,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import AsyncExitStack
+from functools import partial
 
 from temporalio import activity
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.attempt import Attempt
-from activities.engine import Engine, EngineFault, Ownership, PullProgress
+from activities.engine import Engine, EngineFault, Ownership, Pulled, PullProgress
 from activities.fence import Fence
 from activities.notes import Notes
+from activities.pull_slots import Slots
+from activities.wake import Wake
 from perdure.model.faults import Fault, FaultClass, FaultKind, Phase
 from perdure.model.observation import LastExit, Live
 from perdure.model.workload import PullPolicy
@@ -28,6 +33,9 @@ from perdure.wire.contract import (
 )
 
 logger = logging.getLogger(__name__)
+
+WAITS_TO_PULL = "waiting for a pull slot"
+WAITS_TO_START = "waiting for a start slot"
 
 _MIB = 1024 * 1024
 
@@ -44,6 +52,8 @@ class ContainerActivities:
         on_running: Callable[[str, Live], None],
         on_removed: Callable[[str], None],
         fleet_id: str = "",
+        wake: Wake | None = None,
+        slots: Slots | None = None,
     ) -> None:
         self._client = client
         self._engine = engine
@@ -52,14 +62,20 @@ class ContainerActivities:
         self._fleet_id = fleet_id
         self._on_running = on_running
         self._on_removed = on_removed
+        self._wake = wake
+        self._slots = slots or Slots.of(pulls=5, starts=4)
 
     @activity.defn(name=names.ENSURE)
     async def ensure(self, request: EnsureRequest) -> EnsureResult:
         """Make the container of a generation the only one of its workload, running; live=None where a pull is due."""
-        attempt = Attempt(self._client, self._notes, request.ticket, Phase.START)
+        attempt = Attempt(self._client, self._notes, self._wake, ticket=request.ticket, phase=Phase.START)
 
         async def work() -> EnsureResult:
-            async with self._fence.admit(request.ticket, Phase.START):
+            async with AsyncExitStack() as held:
+                if not attempt.is_first:
+                    await held.enter_async_context(self._slots.late_starts.hold(partial(attempt.tell, WAITS_TO_START)))
+                    attempt.tell("")
+                await held.enter_async_context(self._fence.admit(request.ticket, Phase.START))
                 return await self._ensure(request)
 
         return await attempt.make(work, yields_to_shutdown=False)
@@ -100,16 +116,15 @@ class ContainerActivities:
     @activity.defn(name=names.PULL)
     async def pull(self, request: PullRequest) -> PullResult:
         """Fetch an image. Where policy is ``newer`` a local image is good enough if the registry cannot be asked."""
-        attempt = Attempt(self._client, self._notes, request.ticket, Phase.PULL)
-
-        def progress(so_far: PullProgress) -> None:
-            attempt.tell(describe_progress(so_far))
+        attempt = Attempt(
+            self._client, self._notes, self._wake, ticket=request.ticket, phase=Phase.PULL, image=request.image
+        )
 
         async def work() -> PullResult:
             if request.policy is PullPolicy.MISSING and await self._engine.has_image(request.image):
                 return PullResult(image_id="", digest="")
             try:
-                pulled = await self._engine.pull(request.image, progress)
+                pulled = await self._fetch(request, attempt)
             except EngineFault as raised:
                 if request.policy is PullPolicy.NEWER and await self._is_good_enough(request, raised.fault):
                     return PullResult(image_id="", digest="", warning=_not_refreshed(request.image, raised.fault))
@@ -118,13 +133,45 @@ class ContainerActivities:
 
         return await attempt.make(work, yields_to_shutdown=True)
 
+    async def _fetch(self, request: PullRequest, attempt: Attempt) -> Pulled:
+        """Pull when it is this image's turn; not at all while its registry is known to be away."""
+        image = request.image
+        await self._refuse_if_away(request, attempt)
+        waited = asyncio.Event()
+
+        def wait() -> None:
+            waited.set()
+            attempt.tell(WAITS_TO_PULL)
+
+        async with self._slots.pulls.hold(image, is_first=attempt.is_first, on_wait=wait) as place:
+            if waited.is_set():
+                attempt.tell("")
+                await self._refuse_if_away(request, attempt)
+
+            def progress(so_far: PullProgress) -> None:
+                place.progressed()
+                attempt.tell(describe_progress(so_far))
+
+            if self._wake is None:
+                return await self._engine.pull(image, progress)
+            self._wake.breaker.pulling(image)
+            pulled = await self._engine.pull(image, progress)
+        self._wake.breaker.pulled(image)
+        return pulled
+
+    async def _refuse_if_away(self, request: PullRequest, attempt: Attempt) -> None:
+        if self._wake is not None:
+            await self._wake.breaker.refuse(
+                request.ticket, request.image, attempt.number, is_first=attempt.is_first, is_asked=attempt.is_asked
+            )
+
     async def _is_good_enough(self, request: PullRequest, fault: Fault) -> bool:
         return fault.fault_class is FaultClass.TRANSIENT and await self._engine.has_image(request.image)
 
     @activity.defn(name=names.STOP)
     async def stop(self, request: StopRequest) -> StopResult:
         """Remove every container of a workload."""
-        attempt = Attempt(self._client, self._notes, request.ticket, Phase.STOP)
+        attempt = Attempt(self._client, self._notes, self._wake, ticket=request.ticket, phase=Phase.STOP)
 
         async def work() -> StopResult:
             async with self._fence.admit(request.ticket, Phase.STOP):

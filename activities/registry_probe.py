@@ -1,20 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One question to a registry, asked only when a pull has been silent for too long.
+"""Two questions to a registry, asked without credentials: we have none.
 
-Podman waits up to two minutes by itself when a registry answers 429, without a word to its caller. So a silent pull may be
-one that the registry asked to wait; the manifest's URL tells. The question is asked without credentials: we have none.
+Whether it asks to wait: Podman waits up to two minutes by itself when a registry answers 429, without a word to its caller. So a
+silent pull may be one that the registry asked to wait; the manifest's URL tells.
+
+Whether it is there at all: nothing is sent, so nobody needs to be trusted, and no certificate is checked. Any answer but a
+failure of the server says that it is.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from typing import Final
 
 import httpx
+
+from activities.translate import root_cause
 
 _TIMEOUT: Final = timedelta(seconds=3)
 _HUB: Final = "registry-1.docker.io"
@@ -53,8 +60,39 @@ def manifest_path(image: str) -> str | None:
     )
     if found is None:
         return None
-    host = _HUB if found["host"] in ("docker.io", "index.docker.io") else found["host"]
-    return f"{host}/v2/{found['repository']}/manifests/{found['digest'] or found['tag'] or 'latest'}"
+    return f"{_host_of(found['host'])}/v2/{found['repository']}/manifests/{found['digest'] or found['tag'] or 'latest'}"
+
+
+def _host_of(registry: str) -> str:
+    return _HUB if registry in ("docker.io", "index.docker.io") else registry
+
+
+async def why_away(registry: str) -> str | None:
+    """Why a registry does not answer, in few words; None where it answers."""
+    why = "no such registry"
+    try:
+        async with (
+            asyncio.timeout(_TIMEOUT.total_seconds()),
+            httpx.AsyncClient(timeout=_TIMEOUT.total_seconds(), trust_env=False, verify=False) as client,  # noqa: S501 - nothing is sent
+        ):
+            for scheme in ("https", "http"):
+                try:
+                    answer = await client.get(f"{scheme}://{_host_of(registry)}/v2/")
+                except (httpx.HTTPError, httpx.InvalidURL) as error:
+                    why = _in_words(error)
+                else:
+                    failed = answer.status_code >= 500 or answer.status_code == HTTPStatus.TOO_MANY_REQUESTS
+                    return f"it answers {answer.status_code} {answer.reason_phrase}".strip() if failed else None
+    except TimeoutError:
+        return f"no answer within {_TIMEOUT.total_seconds():g} s"
+    return why
+
+
+def _in_words(error: Exception) -> str:
+    """The same words as Podman's, so that one trouble is told in one way."""
+    if isinstance(error, httpx.RemoteProtocolError):
+        return "EOF"
+    return root_cause(error).lower()
 
 
 def parse_retry_after(headers: Mapping[str, str]) -> timedelta | None:

@@ -38,6 +38,10 @@ class RetryRequest(Model):
     reason: str = "asked for"
     attempt: Annotated[int, Field(ge=0, le=MOST_ATTEMPTS)] = 0
     """The number of the try that the sender saw, so that the curve goes on from there; 0 where it saw none."""
+    generation: Annotated[int, Field(ge=0)] = 0
+    """Where set: end the wait between two tries of this generation, and nothing else. What is parked, has ended, or belongs to
+    another generation is left alone, and a time limit is not set anew. So a host asks whose news may come late; a person asks
+    without it."""
 
 
 class Outcome(StrEnum):
