@@ -106,7 +106,7 @@ async def test_calls_of_two_workers_at_once_make_one_container(
     assert len(await workload.containers()) == 1
 
 
-async def test_a_newer_generation_replaces_the_older_one(workload: Workload) -> None:
+async def test_a_newer_generation_replaces_the_older_one(workload: Workload, engine: PodmanEngine) -> None:
     """One container, of the new generation; the old process is gone."""
     first = await workload.ensure(generation=1)
     pid = (await workload.containers())[0].pid
@@ -116,8 +116,8 @@ async def test_a_newer_generation_replaces_the_older_one(workload: Workload) -> 
     assert found[0].owner.generation == 2
     assert second.container_id != first.container_id
     assert not process_is_alive(pid)
-    assert first.container_id in workload.engine.expected_ends
-    assert second.container_id not in workload.engine.expected_ends
+    assert first.container_id in engine.expected_ends
+    assert second.container_id not in engine.expected_ends
 
 
 async def test_another_incarnation_is_replaced(workload: Workload) -> None:

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from activities.engine import EngineFault, Managed, Ownership, Pulled, PullProgress
+from activities.engine import Engine, EngineFault, Managed, Ownership, Pulled, PullProgress
 from activities.podman_engine import PodmanEngine
 from perdure.model.faults import Fault
 from perdure.model.observation import ContainerState, Live
@@ -25,7 +25,7 @@ HOST = "edge-1"
 class Workload:
     """A workload named ``web`` in a fleet of its own."""
 
-    engine: PodmanEngine
+    engine: Engine
     image: str
     fleet: str = field(default_factory=lambda: f"fleet-{uuid4().hex[:8]}")
     name: str = "web"
