@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -29,6 +29,7 @@ from activities.engine import Engine, EngineFault, EngineInfo, Managed
 from activities.fence import Fence
 from activities.podman_engine import PodmanEngine
 from activities.pull_slots import Slots
+from activities.recovery import Known
 from activities.sight import Sight
 from activities.supervision import Supervision
 from activities.telling import Contact, Teller
@@ -112,9 +113,17 @@ async def host_role(
     fence = Fence(partial(current_incarnation, client, host))
     fence.learn(containers)
     sight = Sight(engine, client.namespace, host, fleet_id)
-    supervision = Supervision(client, engine, sight, fence, contact=Contact(), resync_every=settings.resync_interval)
-    attendance = Attendance(client, host, await _worker_info(client, engine), supervision)
     wake = _wake(client, engine, host) if settings.wake_on_recovery else None
+    supervision = Supervision(
+        client,
+        engine,
+        sight,
+        fence,
+        contact=Contact(),
+        resync_every=settings.resync_interval,
+        on_known=wake.learn if wake else _no_matter,
+    )
+    attendance = Attendance(client, host, await _worker_info(client, engine), supervision)
     work = ContainerActivities(
         client,
         engine,
@@ -149,6 +158,10 @@ async def host_role(
 
 def _wake(client: Client, engine: Engine, host: str) -> Wake:
     return Wake(Looks(engine).why_away, Teller(client, host).retry_now, partial(place_on_curve, client, host))
+
+
+def _no_matter(_: Mapping[str, Known]) -> None:
+    """Nobody waits to know."""
 
 
 async def _worker_info(client: Client, engine: Engine) -> WorkerInfo:

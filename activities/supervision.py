@@ -1,267 +1,313 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a host notices what happens behind our back, and how it takes up its work after a start.
+"""How a host keeps its own truth, from the start of its worker to its end, with or without Temporal.
 
-What a workflow believes to be up is compared with what Podman has. A container's death is told at once by a pidfd on its main
-process; a list every few seconds is the truth, and finds what no pidfd can tell (a removal, a worker that was away). Nothing
-here starts or stops a container of a workload: it only tells, by ``observe`` signals. The one exception is an orphan: a container
-that was made for this very Temporal server, and whose workload it, asked twice, does not know.
+What the workflows believe is compared with what Podman has. A container's death is noticed at once by its process; Podman's
+events are hints that a workload should be looked at; a cheap list now and then is the truth, and a full resync drops every
+belief and begins anew. Nothing here starts or stops a container of a workload: it only tells, by ``observe`` signals.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import random
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
+from temporalio.api.workflowservice.v1 import GetSystemInfoRequest
 from temporalio.client import Client
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
-from activities.engine import Engine, EngineFault, Managed
+from activities.beliefs import Belief, Beliefs, Companion
+from activities.deaths import Deaths
+from activities.engine import Engine, EngineFault, Event, EventKind
 from activities.fence import Fence
-from activities.recovery import Known, describe_open, known_workloads, release_lost_attempts
-from perdure.model.messages import RetryRequest
-from perdure.model.observation import ContainerState, Live, Observation
-from perdure.model.states import Substate
-from perdure.wire import names
+from activities.inspection import Inspection
+from activities.recovery import Known, release_lost_attempts, wake_parked
+from activities.resync import Resync
+from activities.sight import Sight
+from activities.telling import Contact, Teller
+from perdure.model.host import ResyncReason, ResyncReport
+from perdure.model.observation import Live
 
 logger = logging.getLogger(__name__)
 
-LIST_EVERY = timedelta(seconds=10)
-"""What no pidfd tells is noticed after this long; one list of 50 containers costs 40 ms of CPU."""
-RESYNC_EVERY = timedelta(minutes=5)
-RESYNC_JITTER = 0.2
-SETTLE = timedelta(seconds=2)
-"""Podman may call a container running for a moment after its process has died."""
-LOOK_AGAIN = timedelta(milliseconds=25)
-TROUBLE_WAIT = timedelta(seconds=2)
-ORPHAN_GRACE = timedelta(seconds=10)
+LIST_EVERY: Final = timedelta(seconds=30)
+"""While all processes and the events are followed: a list finds what both have missed. It costs 40 ms for 50 containers."""
+LIST_ALONE_EVERY: Final = timedelta(seconds=8)
+"""While the list is the only one that tells: everything is to be noticed within ten seconds."""
+RESYNC_EVERY: Final = timedelta(minutes=5)
+RESYNC_JITTER: Final = 0.2
+"""So that the hosts of a fleet do not ask Temporal all at once."""
+TROUBLE_WAIT: Final = timedelta(seconds=2)
+LONGEST_EVENTS_WAIT: Final = timedelta(seconds=30)
+LASTED: Final = timedelta(seconds=5)
+"""A stream of events that lasted this long was a real one: its end means that Podman was away."""
 
-_ENDED = (ContainerState.EXITED, ContainerState.DEAD, ContainerState.MISSING)
-_NOT_UP = (*_ENDED, ContainerState.PAUSED)
-"""A container that somebody paused by hand does no work, and is not what the manifest says."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Believed:
-    """A container that a workflow takes to be up."""
-
-    container_id: str
-    generation: int
+KNOCK_TIMEOUT: Final = timedelta(seconds=2)
+_NEWS_OF_THE_BELIEVED: Final = (EventKind.ENDED, EventKind.REMOVED, EventKind.PAUSED)
+_NEWS_OF_OTHERS: Final = (EventKind.STARTED, EventKind.RESUMED)
 
 
-class Watch:
-    """Watches the containers of one host, from the start of its worker to its end."""
+class Supervision:
+    """Watches the containers of one host.
 
-    def __init__(self, client: Client, engine: Engine, host: str, fence: Fence, fleet_id: str) -> None:
+    Args:
+        client: of the fleet.
+        engine: of the host.
+        sight: what Podman has there for the fleet.
+        fence: of the host; filled before this begins.
+        contact: whether Temporal answers.
+        resync_every: the mean time between two full resyncs.
+        companions: told of every container that is up.
+        on_known: told of the workloads that each resync has found in Temporal.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        engine: Engine,
+        sight: Sight,
+        fence: Fence,
+        *,
+        contact: Contact | None = None,
+        resync_every: timedelta = RESYNC_EVERY,
+        companions: Sequence[Companion] = (),
+        on_known: Callable[[Mapping[str, Known]], None] = lambda _: None,
+    ) -> None:
         self._client = client
         self._engine = engine
-        self._host = host
+        self._host = sight.host
+        self._sight = sight
         self._fence = fence
-        self._fleet_id = fleet_id
-        self._believed: dict[str, _Believed] = {}
-        self._pidfds: dict[str, int] = {}
-        self._checked: set[str] = set()
+        self._resync_every = resync_every
+        self._on_known = on_known
+        self._contact = contact or Contact()
+        self._beliefs = Beliefs(companions)
+        self._deaths = Deaths(self._died)
+        self._teller = Teller(client, sight.host, on_contact=self._note_contact)
+        self._inspection = Inspection(
+            engine=engine,
+            sight=sight,
+            fence=fence,
+            teller=self._teller,
+            deaths=self._deaths,
+            beliefs=self._beliefs,
+            contact=self._contact,
+        )
+        self._resync = Resync(
+            client=client,
+            engine=engine,
+            fence=fence,
+            sight=sight,
+            beliefs=self._beliefs,
+            inspection=self._inspection,
+            spawn=self._spawn,
+        )
+        self._one_resync = asyncio.Lock()
+        self._asked: ResyncReason | None = ResyncReason.START
+        self._wake = asyncio.Event()
+        self._next_resync = 0.0
+        self._events_flow = False
+        self._checks: dict[str, bool] = {}
+        """The workloads that are being checked, and whether to check once more."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self.latest: ResyncReport | None = None
+        """The latest full resync; None before the first one."""
+        self.news = asyncio.Event()
+        """Set by the next resync, which puts another in its place."""
 
     # ---- what the activities tell ----
 
     def started(self, workload: str, live: Live) -> None:
         """A container runs; its workflow will believe so."""
-        self._believed[workload] = _Believed(live.container_id, live.generation)
-        if not self._follow(workload, live.container_id, live.pid):
+        self._beliefs.change(workload, Belief.of_live(live))
+        if not self._deaths.follow(workload, live.container_id, live.pid):
             self._check_soon(workload)
 
     def removed(self, workload: str) -> None:
         """Nothing of a workload is left, by its own wish."""
-        self._believed.pop(workload, None)
+        self._beliefs.change(workload, None)
+
+    def ask(self, reason: ResyncReason) -> None:
+        """Ask for a resync soon. One that was asked for already is enough."""
+        self._asked = self._asked or reason
+        self._wake.set()
 
     # ---- its life ----
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Watch in the background. The fence is filled before this begins: no stale attempt may come first."""
-        task = asyncio.create_task(self._run())
+        lives = [asyncio.create_task(self._watch()), asyncio.create_task(self._follow_events())]
         try:
             yield
         finally:
-            task.cancel()
-            for background in self._tasks:
-                background.cancel()
-            await asyncio.gather(task, *self._tasks, return_exceptions=True)
-            for container_id in list(self._pidfds):
-                self._unfollow(container_id)
+            for task in (*lives, *self._tasks):
+                task.cancel()
+            await asyncio.gather(*lives, *self._tasks, return_exceptions=True)
+            self._deaths.close()
 
-    async def _run(self) -> None:
-        resync_at = datetime.now(UTC)
-        woken = False
-        while True:
-            try:
-                if datetime.now(UTC) >= resync_at:
-                    await self.resync()
-                    if not woken:
-                        await self._wake_parked()
-                        woken = True
-                    spread = random.uniform(1 - RESYNC_JITTER, 1 + RESYNC_JITTER)  # noqa: S311 - no secret depends on it
-                    resync_at = datetime.now(UTC) + RESYNC_EVERY * spread
-                else:
-                    self._compare(await self._list())
-            except (EngineFault, RPCError) as error:
-                logger.warning("the host could not be looked at", extra={"host": self._host, "cause": str(error)})
-                await asyncio.sleep(TROUBLE_WAIT.total_seconds())
-            else:
-                await asyncio.sleep(LIST_EVERY.total_seconds())
+    async def resync(self, reason: ResyncReason) -> ResyncReport:
+        """Drop what is believed, and start from what Temporal wants and Podman has. Raises EngineFault or RPCError."""
+        async with self._one_resync:
+            self._asked = None
+            resynced = await self._resync.make(reason)
+            spread = random.uniform(1 - RESYNC_JITTER, 1 + RESYNC_JITTER)  # noqa: S311 - no secret depends on it
+            self._next_resync = time.monotonic() + self._resync_every.total_seconds() * spread
+            self._contact.note(True)
+            self._on_known(resynced.known)
+            if self.latest is None:
+                self._spawn(self._take_up(resynced.known))
+            report = self.latest = resynced.report
+        if report.differences:
+            told = {"reason": report.reason, "differences": [one.model_dump() for one in report.differences]}
+            logger.info("a resync found differences", extra={"host": self._host, **told})
+        self.news.set()
+        self.news = asyncio.Event()
+        return report
 
-    async def resync(self) -> None:
-        """Drop what is believed, and start from what Temporal wants and Podman has."""
-        known = await known_workloads(self._client, self._host)
+    def in_words(self) -> str:
+        """How things are, for people, for example "11 containers are up; resync 40 s ago"."""
+        up = sum(belief.is_up for belief in self._beliefs.all().values())
+        if self.latest is None:
+            return "looks around for the first time"
+        ago = (datetime.now(UTC) - self.latest.at).total_seconds()
+        return f"{up} containers are up; resync {ago:.0f} s ago"
+
+    async def _take_up(self, known: Mapping[str, Known]) -> None:
+        """What only a worker's start makes up for: attempts of its predecessor, and faults that it may have cured."""
         await release_lost_attempts(self._client, self._host, known.values())
-        containers = await self._list()
-        for name, workload in known.items():
-            if workload.status.live is not None and name not in self._believed:
-                self._believed[name] = _Believed(workload.status.live.container_id, workload.status.generation)
-        self._compare(containers)
-        self._remove_orphans(containers, known)
+        await wake_parked(self._teller, known)
 
-    async def _wake_parked(self) -> None:
-        """A worker that starts may have brought the cure (another Podman, another CPU): parked workloads are tried again."""
-        for name, workload in (await known_workloads(self._client, self._host)).items():
-            if workload.status.substate in (Substate.REJECTED, Substate.GAVE_UP):
-                await self._signal(name, names.RETRY_NOW, RetryRequest(reason="the host's worker was started"))
-
-    async def _list(self) -> list[Managed]:
-        return await self._engine.list_managed(self._client.namespace, self._host)
-
-    def _compare(self, containers: list[Managed]) -> None:
-        """Look closer at every container that is believed to be up and is not, and follow those that are."""
-        by_id = {container.container_id: container for container in containers}
-        for name, believed in list(self._believed.items()):
-            container = by_id.get(believed.container_id)
-            if container is None or container.state in _NOT_UP:
-                self._check_soon(name)
-            else:
-                self._follow(name, container.container_id, container.pid)
-        for container_id in set(self._pidfds) - set(by_id):
-            self._unfollow(container_id)
-
-    def _check_soon(self, workload: str) -> None:
-        """Check in the background, once at a time: one workload that is slow to stop must not keep the others from being seen."""
-        if workload not in self._checked:
-            self._checked.add(workload)
-            self._spawn(self._check_once(workload))
-
-    async def _check_once(self, workload: str) -> None:
-        try:
-            await self._check(workload)
-        finally:
-            self._checked.discard(workload)
-
-    async def _check(self, workload: str) -> None:
-        """Tell the workflow if its container is not up, seen while nobody changes it."""
-        async with self._fence.alone(workload):
-            believed = self._believed.get(workload)
-            if believed is None:
-                return
-            seen = await self._look(workload, believed)
-            if seen is None:
-                return
-            if await self._signal(workload, names.OBSERVE, seen):
-                self._believed.pop(workload, None)
-                self._unfollow(believed.container_id)
-
-    async def _look(self, workload: str, believed: _Believed) -> Observation | None:
-        """What became of a container; None while it runs."""
-        give_up = datetime.now(UTC) + SETTLE
+    async def _watch(self) -> None:
         while True:
-            now = datetime.now(UTC)
-            found = await self._engine.list_managed(self._client.namespace, self._host, workload)
-            container = next((one for one in found if one.container_id == believed.container_id), None)
-            state = container.state if container else ContainerState.MISSING
-            if state not in _NOT_UP:
-                return None
-            if state is ContainerState.DEAD and now < give_up:
-                await asyncio.sleep(LOOK_AGAIN.total_seconds())
-                continue
-            return Observation(
-                container_id=believed.container_id,
-                generation=believed.generation,
-                state=state,
-                exit=container.exit if container else None,
-                started_at=container.started_at if container else None,
-                seen_at=now,
-                reason="the container is missing" if container is None else "",
-            )
+            reason = self._due()
+            try:
+                if not self._contact.is_there:
+                    await self._knock()
+                elif reason is not None:
+                    await self.resync(reason)
+                else:
+                    await self._compare()
+            except (EngineFault, RPCError) as error:
+                self._failed(error, reason or ResyncReason.RECONNECT)
+                wait = TROUBLE_WAIT
+            except Exception:
+                logger.exception("a fault of Perdure itself: the host is looked at again", extra={"host": self._host})
+                wait = TROUBLE_WAIT
+            else:
+                wait = self._pause()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), wait.total_seconds())
+            self._wake.clear()
 
-    async def _signal(self, workload: str, signal: str, argument: object) -> bool:
-        """Answers whether the workload knows now, or is not there to know."""
-        handle = self._client.get_workflow_handle(names.workload_id(self._host, workload))
-        try:
-            await handle.signal(signal, argument, rpc_timeout=timedelta(seconds=5))
-        except RPCError as error:
-            logger.warning(
-                "a workload could not be told", extra={"workload": workload, "signal": signal, "cause": str(error)}
-            )
-            return error.status is RPCStatusCode.NOT_FOUND
-        return True
+    def _due(self) -> ResyncReason | None:
+        """Why a full resync is due now, if it is."""
+        if self._asked is None and time.monotonic() >= self._next_resync:
+            return ResyncReason.PERIODIC
+        return self._asked
 
-    def _remove_orphans(self, containers: list[Managed], known: dict[str, Known]) -> None:
-        """Remove what no workload wants. The list of workloads may lag behind: each is asked for by name before."""
-        strange = {one.owner.workload for one in containers if one.owner.fleet_id != self._fleet_id} - set(known)
-        if strange:
-            logger.warning(
-                "containers of workloads of another Temporal server are left alone: this one cannot know whether they are wanted",
-                extra={"host": self._host, "workloads": sorted(strange)},
-            )
-        for name in sorted({container.owner.workload for container in containers} - set(known) - strange):
-            self._spawn(self._remove_orphan(name))
+    def _pause(self) -> timedelta:
+        """How long everything that happens is noticed without a list."""
+        if self._asked is not None or not self._contact.is_there:
+            return timedelta(0) if self._contact.is_there else TROUBLE_WAIT
+        is_followed = all(
+            belief.container_id in self._deaths for belief in self._beliefs.all().values() if belief.is_up
+        )
+        return LIST_EVERY if is_followed and self._events_flow else LIST_ALONE_EVERY
 
-    async def _remove_orphan(self, workload: str) -> None:
-        async with self._fence.alone(workload):
-            if await describe_open(self._client, self._host, workload) is not None:
-                return
-            logger.warning("an orphan is removed", extra={"host": self._host, "workload": workload})
-            await self._engine.ensure_absent(self._client.namespace, self._host, workload, ORPHAN_GRACE)
-            self._believed.pop(workload, None)
+    def _failed(self, error: EngineFault | RPCError, reason: ResyncReason) -> None:
+        """Podman or Temporal did not answer: as soon as it does, everything is looked at anew."""
+        if isinstance(error, RPCError):
+            self._contact.note_error(error)
+        self._asked = self._asked or reason
+        logger.warning("the host could not be looked at", extra={"host": self._host, "cause": str(error)})
 
-    # ---- pidfds ----
+    async def _knock(self) -> None:
+        """Ask Temporal whether it is back. Raises RPCError while it is not."""
+        await self._client.workflow_service.get_system_info(GetSystemInfoRequest(), timeout=KNOCK_TIMEOUT)
+        self._note_contact(True)
 
-    def _follow(self, workload: str, container_id: str, pid: int) -> bool:
-        """Answers whether its end will be noticed at once; else it has just ended, or its pid is of another namespace."""
-        if container_id in self._pidfds:
-            return True
-        if not pid:
-            return False
-        try:
-            pidfd = os.pidfd_open(pid)
-        except OSError:
-            return False
-        self._pidfds[container_id] = pidfd
-        asyncio.get_running_loop().add_reader(pidfd, self._died, workload, container_id)
-        return True
+    def _note_contact(self, answers: bool) -> None:
+        """Every message tells whether Temporal answers. When it does again, everything is looked at anew."""
+        if answers is not self._contact.is_there:
+            self._contact.note(answers)
+            self.ask(ResyncReason.RECONNECT)
+
+    async def _compare(self) -> None:
+        """The cheap look: only Podman is asked."""
+        for workload in self._inspection.compare(await self._sight.all()):
+            self._check_soon(workload)
+
+    # ---- hints ----
+
+    async def _follow_events(self) -> None:
+        wait = TROUBLE_WAIT
+        while True:
+            began = time.monotonic()
+            self._events_flow = True
+            try:
+                async for event in self._engine.events(self._client.namespace, self._host):
+                    self._hint(event)
+            except EngineFault as error:
+                logger.warning("podman's events are not followed", extra={"host": self._host, "cause": str(error)})
+            self._events_flow = False
+            if time.monotonic() - began >= LASTED.total_seconds():
+                wait = TROUBLE_WAIT
+                self.ask(ResyncReason.RECONNECT)
+            else:
+                wait = min(2 * wait, LONGEST_EVENTS_WAIT)
+                self._wake.set()
+            await asyncio.sleep(wait.total_seconds())
+
+    def _hint(self, event: Event) -> None:
+        """Look at a workload where an event tells something that is not our own doing, as far as can be told."""
+        self._inspection.hint(event.workload)
+        belief = self._beliefs.of(event.workload)
+        if belief is None or self._fence.is_busy(event.workload):
+            return
+        is_believed = event.container_id == belief.container_id
+        if event.kind in (_NEWS_OF_THE_BELIEVED if is_believed else _NEWS_OF_OTHERS):
+            self._check_soon(event.workload)
 
     def _died(self, workload: str, container_id: str) -> None:
-        self._unfollow(container_id)
-        self._check_soon(workload)
+        belief = self._beliefs.of(workload)
+        if belief is not None and belief.container_id == container_id:
+            self._check_soon(workload)
 
-    def _unfollow(self, container_id: str) -> None:
-        pidfd = self._pidfds.pop(container_id, None)
-        if pidfd is not None:
-            asyncio.get_running_loop().remove_reader(pidfd)
-            os.close(pidfd)
+    # ---- checks in the background ----
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _check_soon(self, workload: str) -> None:
+        """Check, once at a time: one workload that is slow to stop must not keep the others from being seen."""
+        is_running = workload in self._checks
+        self._checks[workload] = is_running
+        if not is_running:
+            self._spawn(self._check(workload))
+
+    async def _check(self, workload: str) -> None:
+        try:
+            await self._inspection.check(workload)
+            while self._checks[workload]:
+                self._checks[workload] = False
+                await self._inspection.check(workload)
+        finally:
+            del self._checks[workload]
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Do something in the background; what fails is made up for by the next list."""
         task = asyncio.create_task(self._guarded(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
         except (EngineFault, RPCError) as error:
             logger.warning("a container could not be looked at", extra={"host": self._host, "cause": str(error)})
+        except Exception:
+            logger.exception("a fault of Perdure itself: a container was not looked at", extra={"host": self._host})

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from datetime import timedelta
@@ -34,6 +35,43 @@ class Told(StrEnum):
     """Temporal does not answer: it may or may not have taken it."""
     REFUSED = "refused"
     """Temporal answered, and would not take it, for example because the workload has too many signals already."""
+
+
+class Contact:
+    """Whether Temporal answers, as far as is known: by everything that is sent to it."""
+
+    def __init__(self, *, is_there: bool = True) -> None:
+        self._there = asyncio.Event()
+        self._away = asyncio.Event()
+        (self._there if is_there else self._away).set()
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it answered last time."""
+        return self._there.is_set()
+
+    def note(self, answers: bool) -> None:
+        """Take note of an answer, or of its lack."""
+        if answers and self._away.is_set():
+            logger.info("temporal answers again")
+            self._away.clear()
+            self._there.set()
+        elif not answers and self._there.is_set():
+            logger.warning("temporal does not answer")
+            self._there.clear()
+            self._away.set()
+
+    def note_error(self, error: RPCError) -> None:
+        """Take note of a call that failed. A refusal is an answer too."""
+        self.note(error.status not in AWAY)
+
+    async def restored(self) -> None:
+        """Return when it answers."""
+        await self._there.wait()
+
+    async def lost(self) -> None:
+        """Return when it does not."""
+        await self._away.wait()
 
 
 class Teller:

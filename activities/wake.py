@@ -8,7 +8,7 @@ by none when nobody waits. Nothing depends on it: without it, or where it sees w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Final
@@ -17,6 +17,7 @@ from activities.breaker import Breaker, KnownOutage
 from activities.causes import Cause, cause_of
 from activities.engine import EngineFault
 from activities.outages import LOOKS_APART, Look, Outage, Outages, Waiting, now
+from activities.recovery import Known
 from activities.telling import Told
 from perdure.model.faults import Fault, Phase
 from perdure.model.messages import RetryRequest
@@ -100,9 +101,10 @@ class Wake:
 
     # ---- what the list of workloads tells ----
 
-    def learn(self, known: Iterable[WorkloadStatus]) -> None:
+    def learn(self, known: Mapping[str, Known]) -> None:
         """Take over, after a start of the worker, which workloads wait. What was heard of a try counts more."""
-        for status in known:
+        for workload in known.values():
+            status = workload.status
             error = status.last_error
             may_fail = status.attempt > 0 and status.state in (State.PENDING, State.UNKNOWN)
             if error is None or not may_fail or self._outages.waiting(status.name) is not None:

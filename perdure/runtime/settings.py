@@ -11,6 +11,7 @@ import os
 import re
 import socket
 import tomllib
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -23,7 +24,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from perdure.model.values import Duration
+from perdure.model.values import Duration, format_duration
 from perdure.runtime.problems import SettingsProblem
 
 ENV_PREFIX: Final = "PERDURE_"
@@ -65,6 +66,12 @@ def _fleet_name(value: str) -> str:
     return value
 
 
+def _resync_interval(value: timedelta) -> timedelta:
+    if not timedelta(seconds=10) <= value <= timedelta(days=1):
+        raise ValueError(f"{format_duration(value)} is not between 10s and 1d: write, for example, 5m")
+    return value
+
+
 def _absolute(value: object) -> object:
     if isinstance(value, str) and not value.strip():
         raise ValueError("it is empty: write a directory, or leave it unset")
@@ -103,6 +110,8 @@ class Settings(BaseSettings):
     healthchecks: Literal["auto", "worker", "podman"] = "auto"
     """Who runs the healthchecks of a host's containers: the ``worker``, or ``podman`` by its systemd timers. ``auto`` leaves them
     to Podman where the machine was booted with systemd."""
+    resync_interval: Annotated[Duration, AfterValidator(_resync_interval)] = timedelta(minutes=5)
+    """How often a host drops what it believes and looks at everything anew, give or take 20 %."""
     temporal_port: Annotated[int, Field(ge=0, le=65535)] = 7233
     """Where the embedded Temporal server listens, on the loopback address only; 0 takes a free one."""
     ui_port: Annotated[int, Field(ge=0, le=65535)] | None = None

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Looks at the containers of one workload closely, while nobody of us changes them, and tells its workflow what it does not know.
+
+A first look is not always the truth: right after a process died Podman may still call it running, and while somebody removes or
+restarts a container by hand there is a moment in which it has just ended. So a look waits, for a bounded time, until what it
+sees has come to rest: whoever removes a container by force should not be told that it ended with code 137.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from activities.beliefs import Belief, Beliefs, Finding, contradiction
+from activities.deaths import Deaths
+from activities.engine import Engine
+from activities.fence import Fence
+from activities.sight import Seen, Sight
+from activities.telling import Contact, Teller, Told
+from perdure.model.observation import ContainerState
+
+logger = logging.getLogger(__name__)
+
+SETTLE: Final = timedelta(seconds=2)
+"""How long a look may wait for what it sees to come to rest. Nothing is begun for the workload meanwhile."""
+CALM: Final = timedelta(milliseconds=150)
+"""Between the end of a container that is stopped by hand and its removal or its next start; measured: up to 0.1 s."""
+LOOK_AGAIN: Final = timedelta(milliseconds=25)
+STUCK: Final = timedelta(seconds=5)
+"""How much longer than its grace a stop may take, until it counts as one that was broken off."""
+USUAL_GRACE: Final = timedelta(seconds=10)
+LONG_AGO: Final = timedelta(seconds=2)
+"""An end before that is no moment within a removal. Podman's list knows whole seconds."""
+_PASSING: Final = (ContainerState.DEAD, ContainerState.EXITED, ContainerState.STOPPING, ContainerState.MISSING)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a look found, and what became of the message."""
+
+    finding: Finding | None
+    told: Told | None = None
+    """None where there was nothing to tell."""
+
+
+class Inspection:
+    """Checks what is believed of the workloads of one host.
+
+    Args:
+        engine: to ask how a container ended.
+        sight: the containers of a workload.
+        fence: to look while nobody changes anything.
+        teller: tells the workflows.
+        deaths: which processes are followed.
+        beliefs: what the workflows take to be so; what they are told changes it.
+        contact: whether it makes sense to tell anything.
+    """
+
+    def __init__(
+        self,
+        *,
+        engine: Engine,
+        sight: Sight,
+        fence: Fence,
+        teller: Teller,
+        deaths: Deaths,
+        beliefs: Beliefs,
+        contact: Contact,
+    ) -> None:
+        self._engine = engine
+        self._sight = sight
+        self._fence = fence
+        self._teller = teller
+        self._deaths = deaths
+        self._beliefs = beliefs
+        self._contact = contact
+        self._hints: dict[str, asyncio.Event] = {}
+        """Of the workloads that are looked at now."""
+        self._stopping_since: dict[str, float] = {}
+        """By container."""
+
+    def compare(self, seen: Seen, *, leave_out: AbstractSet[str] = frozenset()) -> dict[str, Finding]:
+        """What a list of all containers says against the beliefs; the processes of those that agree are followed."""
+        differing = {}
+        for workload, belief in self._beliefs.all().items():
+            found = seen.ours.get(workload, ())
+            finding = contradiction(belief, found)
+            if finding is None:
+                self._beliefs.confirm(workload, found)
+                self._follow(workload)
+            elif workload not in leave_out:
+                differing[workload] = finding
+        self._deaths.only({one.container_id for containers in seen.ours.values() for one in containers})
+        return differing
+
+    def hint(self, workload: str) -> None:
+        """Something happened to a workload: a look that waits looks again."""
+        if workload in self._hints:
+            self._hints[workload].set()
+
+    async def check(self, workload: str) -> Checked:
+        """Tell the workflow if its containers are not as it believes. Raises EngineFault."""
+        async with self._fence.alone(workload):
+            belief = self._beliefs.of(workload)
+            if belief is None:
+                return Checked(None)
+            self._hints[workload] = asyncio.Event()
+            try:
+                finding = await self._look(workload, belief)
+            finally:
+                del self._hints[workload]
+            if finding is None:
+                return Checked(None)
+            if finding.state is not ContainerState.STOPPING:
+                self._stopping_since.pop(finding.container_id, None)
+            if not self._contact.is_there:
+                return Checked(finding, Told.AWAY)
+            told = await self._teller.observe(workload, finding.observation(datetime.now(UTC)))
+            if told is Told.DELIVERED:
+                self._beliefs.change(workload, belief.after(finding))
+                self._follow(workload)
+            elif told is Told.GONE:
+                self._beliefs.change(workload, None)
+            return Checked(finding, told)
+
+    def _follow(self, workload: str) -> None:
+        belief = self._beliefs.of(workload)
+        if belief is not None and belief.is_up:
+            self._deaths.follow(workload, belief.container_id, belief.pid)
+
+    async def _look(self, workload: str, belief: Belief) -> Finding | None:
+        """What contradicts the belief, once it has come to rest."""
+        rest = _Rest()
+        while True:
+            finding = contradiction(belief, await self._sight.of(workload))
+            if finding is None or finding.container is None or finding.state not in _PASSING:
+                return finding
+            if finding.state is ContainerState.DEAD and (ended := await self._end_of(finding)) is not None:
+                return ended
+            if finding.state is ContainerState.STOPPING and self._is_alive(workload, finding):
+                return finding if self._is_stuck(finding) else None
+            if rest.has_come(finding):
+                return finding
+            await self._wait_for_a_hint(workload)
+
+    async def _end_of(self, finding: Finding) -> Finding | None:
+        """How a container ended whose process is gone, as soon as Podman has noticed: to ask for one is cheap."""
+        exit_seen = await self._engine.exit_of(finding.container_id)
+        if exit_seen is None or finding.container is None:
+            return None
+        ended = replace(finding.container, state=ContainerState.EXITED, exit=exit_seen)
+        return replace(finding, state=ContainerState.EXITED, container=ended)
+
+    def _is_alive(self, workload: str, finding: Finding) -> bool:
+        """Whether the process of a container that is being stopped is still there."""
+        pid = finding.container.pid if finding.container else 0
+        return self._deaths.follow(workload, finding.container_id, pid)
+
+    def _is_stuck(self, finding: Finding) -> bool:
+        now = time.monotonic()
+        grace = finding.container.stop_timeout if finding.container else None
+        since = self._stopping_since.setdefault(finding.container_id, now)
+        return now - since >= ((USUAL_GRACE if grace is None else grace) + STUCK).total_seconds()
+
+    async def _wait_for_a_hint(self, workload: str) -> None:
+        hint = self._hints[workload]
+        with suppress(TimeoutError):
+            await asyncio.wait_for(hint.wait(), LOOK_AGAIN.total_seconds())
+        hint.clear()
+
+
+class _Rest:
+    """Whether what one look sees again and again has come to rest."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._ended_at: float | None = None
+        self._saw_dead = False
+
+    def has_come(self, finding: Finding) -> bool:
+        """A process that died without anybody's stop has ended; after a stop there may follow a removal or a start."""
+        now = time.monotonic()
+        if now - self._began >= SETTLE.total_seconds():
+            return True
+        if finding.state is not ContainerState.EXITED:
+            self._saw_dead, self._ended_at = finding.state is ContainerState.DEAD, None
+            return False
+        self._ended_at = self._ended_at or now
+        return self._saw_dead or now - self._ended_at >= CALM.total_seconds() or _is_long_ago(finding)
+
+
+def _is_long_ago(finding: Finding) -> bool:
+    at = finding.exit.at if finding.exit else None
+    return at is not None and datetime.now(UTC) - at > LONG_AGO
