@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -14,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from activities.architecture import our_architecture
 from tests.support.podman import IsolatedPodman
 
 OBEDIENT: Final = 'trap "echo stopping; exit 0" TERM INT; echo started; while :; do sleep 3600 & wait $!; done'
@@ -110,6 +112,30 @@ class Images:
             options += ["--arch", architecture]
         self._podman.cli("import", "--quiet", *options, "-", reference, stdin=archive)
         return reference
+
+    def checked(self, name: str, test: Sequence[str]) -> str:
+        """Like ``obedient``, with a healthcheck of its own, as Docker writes it. ``podman import`` cannot make such a one."""
+        layer = rootfs({"bin/busybox": busybox().read_bytes()}, {f"bin/{applet}": "busybox" for applet in applets()})
+        config = {
+            "architecture": our_architecture(),
+            "os": "linux",
+            "config": {"Cmd": ["sh", "-c", OBEDIENT], "Env": ["PATH=/bin"], "Healthcheck": {"Test": list(test)}},
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
+        }
+        manifest = [{"Config": "config.json", "RepoTags": [f"localhost/{name}"], "Layers": ["layer.tar"]}]
+        parts = {
+            "config.json": json.dumps(config).encode(),
+            "layer.tar": layer,
+            "manifest.json": json.dumps(manifest).encode(),
+        }
+        archive = self._podman.service.home / "checked.tar"
+        with tarfile.open(archive, "w") as tar:
+            for path, data in parts.items():
+                entry = tarfile.TarInfo(path)
+                entry.size = len(data)
+                tar.addfile(entry, io.BytesIO(data))
+        self._podman.cli("load", "--quiet", f"--input={archive}")
+        return f"localhost/{name}"
 
     def obedient(self, tag: str = "1") -> str:
         """Writes "started", sleeps, ends at once on SIGTERM with code 0."""
