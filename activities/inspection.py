@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from activities.autonomy import Autonomy
 from activities.beliefs import Belief, Beliefs, Finding, contradiction
 from activities.deaths import Deaths
 from activities.engine import Engine
@@ -60,6 +61,7 @@ class Inspection:
         deaths: which processes are followed.
         beliefs: what the workflows take to be so; what they are told changes it.
         contact: whether it makes sense to tell anything.
+        autonomy: what was restarted here while Temporal was away, to be told with what is found.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Inspection:
         deaths: Deaths,
         beliefs: Beliefs,
         contact: Contact,
+        autonomy: Autonomy | None = None,
     ) -> None:
         self._engine = engine
         self._sight = sight
@@ -80,6 +83,7 @@ class Inspection:
         self._deaths = deaths
         self._beliefs = beliefs
         self._contact = contact
+        self._autonomy = autonomy
         self._hints: dict[str, asyncio.Event] = {}
         """Of the workloads that are looked at now."""
         self._stopping_since: dict[str, float] = {}
@@ -121,13 +125,24 @@ class Inspection:
                 self._stopping_since.pop(finding.container_id, None)
             if not self._contact.is_there:
                 return Checked(finding, Told.AWAY)
-            told = await self._teller.observe(workload, finding.observation(datetime.now(UTC)))
+            told = await self._tell(workload, finding)
             if told is Told.DELIVERED:
                 self._beliefs.change(workload, belief.after(finding))
                 self._follow(workload)
             elif told is Told.GONE:
                 self._beliefs.change(workload, None)
             return Checked(finding, told)
+
+    async def _tell(self, workload: str, finding: Finding) -> Told:
+        """What was done here while Temporal was away goes along with the first news of that container, and once."""
+        seen = finding.observation(datetime.now(UTC))
+        runs = self._autonomy.restarts_of(workload, finding.container_id) if self._autonomy else None
+        if runs is not None:
+            seen = seen.model_copy(update={"restarts": runs.restarts, "exit": seen.exit or runs.exit})
+        told = await self._teller.observe(workload, seen)
+        if runs is not None and self._autonomy and told is Told.DELIVERED:
+            self._autonomy.told(workload)
+        return told
 
     def _follow(self, workload: str) -> None:
         belief = self._beliefs.of(workload)

@@ -21,6 +21,7 @@ from temporalio.api.workflowservice.v1 import GetSystemInfoRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
+from activities.autonomy import Autonomy
 from activities.beliefs import Belief, Beliefs, Companion
 from activities.deaths import Deaths
 from activities.engine import Engine, EngineFault, Event, EventKind
@@ -61,6 +62,7 @@ class Supervision:
         sight: what Podman has there for the fleet.
         fence: of the host; filled before this begins.
         contact: whether Temporal answers.
+        autonomy: of the host, for what it did while Temporal was away.
         resync_every: the mean time between two full resyncs.
         companions: told of every container that is up.
         on_known: told of the workloads that each resync has found in Temporal.
@@ -74,6 +76,7 @@ class Supervision:
         fence: Fence,
         *,
         contact: Contact | None = None,
+        autonomy: Autonomy | None = None,
         resync_every: timedelta = RESYNC_EVERY,
         companions: Sequence[Companion] = (),
         on_known: Callable[[Mapping[str, Known]], None] = lambda _: None,
@@ -97,6 +100,7 @@ class Supervision:
             deaths=self._deaths,
             beliefs=self._beliefs,
             contact=self._contact,
+            autonomy=autonomy,
         )
         self._resync = Resync(
             client=client,

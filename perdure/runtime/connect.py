@@ -21,7 +21,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.runtime.problems import SettingsProblem, Unreachable
 from perdure.runtime.settings import Settings
-from perdure.runtime.stack_record import StackRecord, read_last_record, read_record
+from perdure.runtime.stack_record import StackRecord, owner_of, read_last_record, read_record
 from perdure.runtime.telemetry import runtime
 from perdure.wire.converter import data_converter
 
@@ -46,6 +46,13 @@ class Target:
 def find_target(settings: Settings) -> Target:
     """The server that ``connect`` would use. Does not ask it. Raises what ``connect`` raises, but for a server that is silent."""
     return _resolve(settings)[0]
+
+
+def fleet_of(settings: Settings) -> str:
+    """The fleet that is meant, also where its server does not run. Raises SettingsProblem."""
+    config = _configuration()
+    stack = None if config.get("target_host") else read_last_record(settings.home)
+    return settings.fleet or config.get("namespace") or (stack.fleet if stack else DEFAULT_FLEET)
 
 
 async def connect(settings: Settings, identity: str, *, timeout: timedelta = CONNECT_TIMEOUT) -> Client:
@@ -98,19 +105,28 @@ async def _open(target: Target, config: ClientConnectConfig, identity: str, time
     return client
 
 
-def _resolve(settings: Settings) -> tuple[Target, ClientConnectConfig]:
+def _configuration() -> ClientConnectConfig:
     try:
-        config = ClientConfig.load_client_connect_config()
+        return ClientConfig.load_client_connect_config()
     except (RuntimeError, ValueError, TypeError, OSError) as error:
         raise SettingsProblem(
             f"Temporal's configuration cannot be used: {error}", "Check the TEMPORAL_* variables and temporal.toml."
         ) from error
+
+
+def _resolve(settings: Settings) -> tuple[Target, ClientConnectConfig]:
+    config = _configuration()
     ui_url = None
     if address := config.get("target_host"):
         origin = "TEMPORAL_ADDRESS or temporal.toml"
     elif (record := read_record(settings.home)) is not None:
         address, origin, ui_url = record.temporal_address, f"the stack in {settings.home}", record.ui_url
         config.setdefault("namespace", record.fleet)
+    elif (owner := owner_of(settings.home)) is not None:
+        raise Unreachable(
+            f"the stack in {settings.home} is that of {owner}",
+            f"Set TEMPORAL_ADDRESS to the address that `perdure up` showed to {owner}, or name another home by PERDURE_HOME.",
+        )
     elif read_last_record(settings.home) is not None:
         raise Unreachable(
             f"the Temporal server of the stack in {settings.home} does not run",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.runtime.connect import connect, find_target
+from perdure.runtime.connect import connect, find_target, fleet_of
 from perdure.runtime.problems import SettingsProblem, Unreachable
 from perdure.runtime.processes import PidFile, Process
 from perdure.runtime.settings import Settings
@@ -53,6 +53,19 @@ def test_the_running_stack_of_the_home_is_the_default(settings: Settings) -> Non
     run_stack(settings.home)
     target = find_target(settings)
     assert (target.address, target.fleet, target.ui_url) == ("127.0.0.1:7400", "shops", "http://127.0.0.1:8400")
+
+
+def test_the_fleet_is_known_without_its_server(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host takes care of its containers also when it cannot ask: by the same rules as those for a server that runs."""
+    assert fleet_of(settings) == "default"
+    write_record(settings.home, RECORD)
+    assert fleet_of(settings) == "shops"
+    monkeypatch.setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
+    assert fleet_of(settings) == find_target(settings).fleet == "default"
+    monkeypatch.setenv("TEMPORAL_NAMESPACE", "kiosks")
+    assert fleet_of(settings) == find_target(settings).fleet == "kiosks"
+    other = settings.model_copy(update={"fleet": "ships"})
+    assert fleet_of(other) == find_target(other).fleet == "ships"
 
 
 def test_a_stack_that_is_down_is_not_mistaken_for_another_server(settings: Settings) -> None:
