@@ -21,6 +21,7 @@ from activities.control import ControlActivities
 from activities.dependencies import PACE, DependencyActivities, Pace
 from activities.fence import Fence
 from activities.tidings import Tidings
+from perdure.model.host import HostState, HostStatus
 from perdure.model.messages import ApplyRequest, AttemptOutcome, RetryRequest
 from perdure.model.observation import ContainerState, Live, Observation
 from perdure.model.status import WorkloadStatus
@@ -28,6 +29,7 @@ from perdure.model.workload import ContainerSpec, WorkloadSpec
 from perdure.wire import names
 from tests.fakes.engine import FakeEngine
 from tests.support.waiting import eventually_async
+from tests.workflow.attendance import Attendance
 from workflows.host import HostWorkflow
 from workflows.workload import WorkloadWorkflow
 
@@ -53,6 +55,7 @@ class Fleet:
         self.hosts_away: set[str] = set()
         self.host_seen_at: datetime | None = None
         self.live: dict[str, Live] = {}
+        self.attendance = Attendance(self.client, HOST)
         self.give_up_after: timedelta | None = None
 
     # ---- what users do ----
@@ -128,6 +131,26 @@ class Fleet:
         found = await description.memo_value(names.MEMO_STATUS, None)
         assert found is not None, f"{name} has told nothing yet"
         return WorkloadStatus.model_validate(found)
+
+    def host_handle(self, host: str = HOST) -> WorkflowHandle[Any, Any]:
+        """The latest run of a host."""
+        return self.client.get_workflow_handle(names.host_id(host))
+
+    async def host_status(self, host: str = HOST) -> HostStatus:
+        """The status in the memo of a host, as our programs read it."""
+        found = await (await self.host_handle(host).describe()).memo_value(names.MEMO_STATUS, None)
+        assert found is not None, f"{host} has told nothing yet"
+        return HostStatus.model_validate(found)
+
+    async def until_host(self, wanted: HostState, host: str = HOST, within: float = 15) -> HostStatus:
+        """Wait until a host is in a state."""
+
+        async def look() -> HostStatus:
+            found = await self.host_status(host)
+            assert found.state is wanted, found.model_dump_json()
+            return found
+
+        return await eventually_async(look, within=within, what=f"host {host} is {wanted}")
 
     async def until(self, name: str, wanted: str, within: float = 15) -> WorkloadStatus:
         """Wait until the status reads, for example, "Pending/PullBackoff"."""
@@ -217,6 +240,7 @@ async def fleet_of(
 @asynccontextmanager
 async def host_workers(fleet: Fleet, host: str = HOST) -> AsyncIterator[None]:
     """The two workers of a host."""
+    present = fleet.attendance if host == HOST else Attendance(fleet.client, host)
     fence = Fence(partial(current_incarnation, fleet.client, host))
     work = ContainerActivities(
         fleet.client,
@@ -233,7 +257,9 @@ async def host_workers(fleet: Fleet, host: str = HOST) -> AsyncIterator[None]:
         default_heartbeat_throttle_interval=throttle,
     )
     async with (
-        worker(task_queue=names.host_queue(host), activities=[work.ensure, work.stop]),
+        worker(
+            task_queue=names.host_queue(host), activities=[work.ensure, work.stop, present.supervise, present.resync]
+        ),
         worker(task_queue=names.pull_queue(host), activities=[work.pull]),
     ):
         yield
