@@ -21,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help
 help: ## Show what can be made
-	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: host $(INSTALLED) ## Play the whole story with real parts, and leave the stack up to look at
@@ -47,7 +47,14 @@ test: test-host $(INSTALLED) ## All tests; PYTEST_ARGS="-k pull" for some
 
 .PHONY: bench
 bench: host $(INSTALLED) ## Measure beside plain Podman in the same run; BENCH_ARGS="--quick" for fewer rounds
+	@$(COMPILE)
 	@$(BIN)/python -m bench $(BENCH_ARGS)
+
+.PHONY: bench-peers
+bench-peers: host $(INSTALLED) ## The same beside Docker and Docker Swarm too; installs docker.io where it is missing
+	@PYTHON="$(PYTHON)" deploy/install-host.sh peers || echo "note: measuring without Docker" >&2
+	@$(COMPILE)
+	@$(BIN)/python -m bench --peers $(BENCH_ARGS)
 
 .PHONY: format
 format: $(INSTALLED) ## Format, and mend what can be mended by itself

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m bench``: JSON on standard output, a table and the progress on standard error."""
+"""``python -m bench``: JSON on standard output, the report and the progress on standard error, and both in files."""
 
 from __future__ import annotations
 
@@ -7,44 +7,63 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
-from bench import scenarios
+from bench.peers import Peers, clear
+from bench.perdure import Perdure
 from bench.plain import PlainPodman
-from bench.report import Measure, as_json, as_table
-from bench.scenarios import Rounds
-from bench.stage import IMAGE, Stage
+from bench.report import Figure, Report
+from bench.scene import QUICK, Rounds, Scene
+from bench.stage import ROOT, Stage
+from bench.stories import apply, fairness, healing, history, hosts, outage, standing
 
-QUICK = Rounds(start=5, supersede=3, kill=3, many=1, workloads=10)
+RESULTS: Final = ROOT / "build" / "bench"
+STORIES: Final[dict[str, Callable[[Scene], Awaitable[list[Figure]]]]] = {
+    "apply": apply.one,
+    "newer": apply.newer,
+    "many": apply.many,
+    "killed": healing.killed,
+    "removed": healing.removed,
+    "standing": standing.standing,
+    "outage": outage.outage,
+    "fairness": fairness.fairness,
+    "lost": hosts.lost,
+    "resync": hosts.resync,
+    "history": history.history,
+}
 
 
-async def measure(stage: Stage, rounds: Rounds) -> list[Measure]:
-    """All stories, one after the other."""
-    async with await stage.connect() as fleet:
-        with PlainPodman(stage.podman.socket, IMAGE, stage.stamps) as plain:
-            stories: dict[str, Callable[[], Awaitable[list[Measure]]]] = {
-                "from apply to running": lambda: scenarios.start(stage, fleet, plain, rounds),
-                "superseding a pull that hangs": lambda: scenarios.supersede(stage, fleet, rounds),
-                "from kill to running": lambda: scenarios.kill(stage, fleet, plain, rounds),
-                "many workloads at once": lambda: scenarios.many(stage, fleet, plain, rounds),
-                "history": lambda: scenarios.history(stage, fleet),
-            }
-            measures: list[Measure] = []
-            for title, story in stories.items():
-                print(f"measuring: {title}", file=sys.stderr, flush=True)
-                measures += await story()
-            return measures
+async def measure(stage: Stage, stories: Sequence[str], rounds: Rounds, *, with_docker: bool) -> Report:
+    """Tell the stories, one after the other."""
+    figures: list[Figure] = []
+    async with Peers.started(stage.stamps, with_docker=with_docker) as peers:
+        with PlainPodman(stage.plain_podman, stage.stamps) as plain:
+            scene = Scene(stage, await Perdure.connect(stage), plain, peers.others, peers.tuned, rounds)
+            for story in stories:
+                print(f"measuring: {story}", file=sys.stderr, flush=True)
+                figures += await STORIES[story](scene)
+    return Report(figures, is_quick=rounds is QUICK, absent=peers.absent)
 
 
 def main() -> None:
-    """Measure, print, and remove all that was made."""
-    parser = argparse.ArgumentParser("bench", description="Measure Perdure beside plain Podman in the same run.")
+    """Measure, tell, and remove all that was made."""
+    parser = argparse.ArgumentParser("bench", description="Measure Perdure beside its peers, in the same run.")
     parser.add_argument("--quick", action="store_true", help="few rounds, to see that it works; the numbers say little")
-    quick = parser.parse_args().quick
+    parser.add_argument(
+        "--peers", action="store_true", help="beside Docker and Docker Swarm too, where they are installed"
+    )
+    parser.add_argument("--only", nargs="+", choices=STORIES, default=list(STORIES), help="only these stories")
+    chosen = parser.parse_args()
+    asyncio.run(clear())
     with Stage() as stage:
-        measures = asyncio.run(measure(stage, QUICK if quick else Rounds()))
-    print(f"\n{as_table(measures)}\n", file=sys.stderr)
-    print(as_json(measures))
+        rounds = QUICK if chosen.quick else Rounds()
+        report = asyncio.run(measure(stage, chosen.only, rounds, with_docker=chosen.peers))
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / "report.txt").write_text(f"{report.as_text()}\n")
+    (RESULTS / "report.json").write_text(f"{report.as_json()}\n")
+    print(f"\n{report.as_text()}\n\nalso in {RESULTS}/report.txt and report.json\n", file=sys.stderr)
+    print(report.as_json())
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # a known crash of the SDK's native part at interpreter exit (sdk-python#300)

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is measured: a stack started by the command line, as a user has it, on a Podman of its own."""
+"""Where it takes place: a stack started by the command line, as a user has it, on a Podman of its own; and a registry.
+
+All of it is in one folder, which is removed at the end. The user's own containers, servers and settings are neither used nor
+touched.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +15,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Self
 
-from bench.cpu import cpu_seconds, cpu_seconds_of_containers
 from bench.stamps import MOUNT, SCRIPT, Stamps
-from client.api import Reconciler
-from client.errors import NotFound
-from client.waiting import Condition
 from demo.image import busybox_rootfs
+from demo.registry import Registry, free_port
 from perdure.model.manifest import Manifest
 from perdure.runtime.podman_service import PodmanService
-from perdure.runtime.processes import PidFile
+from perdure.runtime.processes import PidFile, Process
 from perdure.runtime.settings import Settings
 from perdure.runtime.stack_record import StackRecord, read_record, run_folder
 
@@ -28,28 +29,41 @@ FOLDER: Final = ROOT / ".bench"
 HOST: Final = "bench-host"
 IMAGE: Final = "localhost/bench:1"
 TIMEOUT: Final = timedelta(seconds=120)
-PARTS: Final = ("temporal", "control", "host")
+PARTS: Final = ("temporal", "control", "host", "supervisor")
 
 
 class Stage:
-    """The stack and its Podman, in one folder that is removed at the end."""
+    """The stack with its Podman, another Podman without a stack, and a registry for all."""
 
     def __init__(self) -> None:
         self.home = FOLDER / "state"
-        self.podman = PodmanService(FOLDER / "engine", private=True, insecure_registries=["localhost"])
+        self.podman = _podman("engine")
+        self.plain_podman = _podman("plain")
         self.stamps = Stamps(FOLDER / "stamps")
+        self.registry = Registry(FOLDER / "registry", free_port())
 
     def __enter__(self) -> Self:
-        self._clear()
-        for folder in (self.home, self.stamps.folder):
-            folder.mkdir(parents=True)
-        self.podman.start()
-        self._podman("import", "--quiet", "--change", "ENV PATH=/bin", "-", IMAGE, stdin=busybox_rootfs({}))
-        self._perdure("up", "--detach", "--host", HOST, "--temporal-port", "0", "--ui-port", "0")
+        self._end()
+        shutil.rmtree(FOLDER, ignore_errors=True)
+        try:
+            self._begin()
+        except BaseException:
+            self._end()  # the logs stay
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._clear()
+        self._end()
+        shutil.rmtree(FOLDER, ignore_errors=True)
+
+    def _begin(self) -> None:
+        for folder in (self.home, self.stamps.folder):
+            folder.mkdir(parents=True)
+        for podman in (self.podman, self.plain_podman):
+            podman.start()
+            command = [*podman.command(), "import", "--quiet", "--change", "ENV PATH=/bin", "-", IMAGE]
+            subprocess.run(command, env=podman.prepare(), input=busybox_rootfs({}), capture_output=True, check=True)
+        self._perdure("up", "--detach", "--host", HOST, "--temporal-port", "0", "--ui-port", "0")
 
     @property
     def record(self) -> StackRecord:
@@ -58,9 +72,14 @@ class Stage:
             raise RuntimeError(f"the stack is not up: see {self.home / 'logs'}")
         return record
 
-    async def connect(self) -> Reconciler:
-        """The Python client."""
-        return await Reconciler.connect(Settings.load(home=self.home), by="bench")
+    @property
+    def settings(self) -> Settings:
+        """Of the stack, for clients."""
+        return Settings.load(home=self.home)
+
+    def part(self, name: str) -> Process | None:
+        """The process of a part of the stack, while it runs."""
+        return PidFile(run_folder(self.home) / f"{name}.pid").running()
 
     def manifest(self, *names: str, image: str = IMAGE, **settings: Any) -> Manifest:
         """A manifest of workloads that write a stamp when they start."""
@@ -77,31 +96,13 @@ class Stage:
             {"apiVersion": "perdure/v1", "name": "bench", "workloads": workloads}, extra="forbid"
         )
 
-    async def remove(self, fleet: Reconciler, *names: str) -> None:
-        """Remove workloads, and wait until they are gone."""
-        for name in names:
-            await fleet.remove(HOST, name)
-        for name in names:
-            try:
-                await fleet.wait(HOST, name, Condition.REMOVED, timeout=TIMEOUT)
-            except NotFound:
-                continue
-
-    def cpu(self) -> dict[str, float]:
-        """CPU seconds used so far, by part. ``containers`` has Podman's monitors and runtimes in it."""
-        pids = {part: PidFile(run_folder(self.home) / f"{part}.pid").running() for part in PARTS}
-        used = {part: cpu_seconds(process.pid) for part, process in pids.items() if process is not None}
-        engine = self.podman.process
-        used["podman"] = cpu_seconds(engine.pid) if engine is not None else 0.0
-        used["containers"] = cpu_seconds_of_containers(self.podman.home)
-        used["client"] = cpu_seconds(os.getpid())
-        return used
-
-    def _clear(self) -> None:
+    def _end(self) -> None:
+        """End all that runs, also what an earlier run left that was killed."""
         if self.home.exists():
             self._perdure("down")
-        self.podman.destroy()
-        shutil.rmtree(FOLDER, ignore_errors=True)
+        self.registry.stop()
+        for podman in (self.podman, self.plain_podman):
+            podman.destroy()
 
     def _perdure(self, *arguments: str) -> None:
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("PERDURE_", "TEMPORAL_"))}
@@ -111,6 +112,7 @@ class Stage:
         if done.returncode != 0:
             raise RuntimeError(f"perdure {' '.join(arguments)}: code {done.returncode}: {done.stderr.strip()}")
 
-    def _podman(self, *arguments: str, stdin: bytes) -> None:
-        command = [*self.podman.command(), *arguments]
-        subprocess.run(command, env=self.podman.prepare(), input=stdin, capture_output=True, check=True)
+
+def _podman(folder: str) -> PodmanService:
+    """A Podman that talks to our registry, and writes down each request."""
+    return PodmanService(FOLDER / folder, private=True, insecure_registries=["localhost"], log_level="info")

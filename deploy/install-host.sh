@@ -6,6 +6,7 @@
 #   deploy/install-host.sh python     what a virtual environment needs
 #   deploy/install-host.sh runtime    + what runs containers
 #   deploy/install-host.sh demo       + what the demo and the benchmark use: a registry, a static busybox
+#   deploy/install-host.sh peers      + what the benchmark measures beside: Docker
 #   deploy/install-host.sh test       + what the tests use: openssl, and a browser to look at the Temporal Web UI
 #
 # On Debian and Ubuntu by apt, as root or with sudo. Elsewhere it says what to install, and fails.
@@ -28,9 +29,9 @@ need() { # need PACKAGE CHECK...
     "$@" || missing+=("$package")
 }
 
-case "$group" in python | runtime | demo | test) ;; *)
+case "$group" in python | runtime | demo | peers | test) ;; *)
     echo "error: unknown group '$group'" >&2
-    echo "hint: one of python, runtime, demo, test" >&2
+    echo "hint: one of python, runtime, demo, peers, test" >&2
     exit 2
     ;;
 esac
@@ -53,9 +54,12 @@ if [ "$group" != python ]; then
         need slirp4netns has slirp4netns
     fi
 fi
-if [ "$group" = demo ] || [ "$group" = test ]; then
+if [ "$group" = demo ] || [ "$group" = peers ] || [ "$group" = test ]; then
     need docker-registry has docker-registry
     need busybox-static has_static_busybox
+fi
+if [ "$group" = peers ]; then
+    need docker.io has dockerd
 fi
 if [ "$group" = test ]; then
     need openssl has openssl
@@ -79,7 +83,7 @@ if [ "$(id -u)" != 0 ]; then
     as_root=(sudo)
 fi
 
-# docker-registry would start a service on port 5000, and podman a socket: neither is ours to start.
+# docker-registry would start a service on port 5000, podman a socket, Docker its daemon: none of these is ours to start.
 policy=/usr/sbin/policy-rc.d
 if [ ! -e "$policy" ]; then
     trap '"${as_root[@]}" rm -f "$policy"' EXIT
@@ -98,7 +102,13 @@ if ! install >"$log" 2>&1 && ! { "${as_root[@]}" apt-get update && install; } >>
 fi
 rm -f "$log"
 
-if [[ " ${missing[*]} " == *" docker-registry "* ]] && has systemctl; then
-    "${as_root[@]}" systemctl disable docker-registry >/dev/null 2>&1 ||
-        echo "note: docker-registry's own service could not be disabled; it will listen on port 5000 after a reboot" >&2
+if has systemctl; then
+    if [[ " ${missing[*]} " == *" docker-registry "* ]]; then
+        "${as_root[@]}" systemctl disable docker-registry >/dev/null 2>&1 ||
+            echo "note: docker-registry's own service could not be disabled; it will listen on port 5000 after a reboot" >&2
+    fi
+    if [[ " ${missing[*]} " == *" docker.io "* ]]; then
+        "${as_root[@]}" systemctl disable docker.service docker.socket containerd.service >/dev/null 2>&1 ||
+            echo "note: Docker's own services could not be disabled; they will run after a reboot" >&2
+    fi
 fi

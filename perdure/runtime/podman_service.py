@@ -25,6 +25,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
+from perdure.runtime import rediscovery
 from perdure.runtime.podman_settings import (
     LAYERED_CONFIG_SINCE,
     Config,
@@ -51,6 +52,7 @@ class PodmanService:
         insecure_registries: registries (``host:port``) spoken to over plain HTTP or with an unchecked certificate.
         environment: variables for the service on top of this process's own.
         facts: what is known of the machine; probed where not given.
+        log_level: what the service writes into its log; with ``info`` a line for each request.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class PodmanService:
         insecure_registries: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
         facts: MachineFacts | None = None,
+        log_level: str = "warn",
     ) -> None:
         self.home = home.resolve()
         self.private = private
@@ -69,6 +72,7 @@ class PodmanService:
         self._pid_file = PidFile(self.home / "podman.pid")
         self._insecure_registries = tuple(insecure_registries)
         self._extra = dict(environment or {})
+        self._log_level = log_level
         self._facts = facts or probe_machine()
         self.settings = service_settings(self._facts, private=private)
 
@@ -80,7 +84,7 @@ class PodmanService:
     @property
     def process(self) -> Process | None:
         """What this folder's service runs in, or None where it does not run."""
-        return self._pid_file.running()
+        return next(iter(self._processes()), None)
 
     def start(self, within: timedelta = timedelta(seconds=15)) -> None:
         """Start the service and wait until it answers. One that runs already is adopted, one that hangs is replaced.
@@ -99,7 +103,7 @@ class PodmanService:
         self.kill()
         environment = self.prepare()
         at_home = ["env", f"--chdir={self.home / 'cwd'}"]
-        service = [*self.command(), "--log-level=warn", "system", "service", "--time=0", self.url]
+        service = [*self.command(), f"--log-level={self._log_level}", *self._serve()]
         process = start_detached([*at_home, *service], pid_file=self._pid_file, log=self.log, environment=environment)
         self._wait_for_answer(process, within)
 
@@ -185,17 +189,33 @@ class PodmanService:
                 raise StackProblem(f"podman system service does not answer on {self.socket}", f"See {self.log}.")
             time.sleep(POLL_SECONDS)
 
+    def _processes(self) -> list[Process]:
+        """The process that was started, and those that serve in its place.
+
+        Where Podman is used without root for the first time since a boot, it goes on in a child that does not end with it.
+        """
+        written = self._pid_file.running()
+        found = rediscovery.working_in(self.home / "cwd", self._is_service)
+        return [written, *(process for process in found if process != written)] if written else found
+
+    def _is_service(self, arguments: Sequence[str]) -> bool:
+        return arguments[-4:] == self._serve() and Path(arguments[0]).name == "podman"
+
+    def _serve(self) -> list[str]:
+        return ["system", "service", "--time=0", self.url]
+
     def _end(self, how: signal.Signals, within: timedelta) -> bool:
-        if (process := self.process) is None:
-            return False
-        process.send(how)
+        processes = self._processes()
+        for process in processes:
+            process.send(how)
         deadline = time.monotonic() + within.total_seconds()
-        while process.running:
+        while any(process.running for process in processes):
             if time.monotonic() > deadline:
                 return False
             time.sleep(POLL_SECONDS)
-        process.reap()
-        return True
+        for process in processes:
+            process.reap()
+        return bool(processes)
 
     def _config_variables(self, override: Config, environment: Mapping[str, str]) -> dict[str, str]:
         if self.private:
