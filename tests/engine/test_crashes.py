@@ -8,12 +8,8 @@ live; no process is left that belongs to no container.
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import re
-import shutil
-import signal
-import subprocess
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import timedelta
@@ -21,10 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from activities.engine import EngineFault, Managed
+from activities.engine import EngineFault
 from activities.podman_engine import PodmanEngine
 from perdure.model.faults import FaultClass
 from perdure.model.observation import ContainerState
+from tests.engine.reboot import pull_the_plug
 from tests.engine.workload import Workload
 from tests.support.images import Images
 from tests.support.podman import IsolatedPodman, process_is_alive
@@ -192,18 +189,3 @@ async def test_after_a_reboot_the_same_container_runs_again(tmp_path: Path) -> N
             await workload.remove()
         finally:
             await engine.close()
-
-
-def pull_the_plug(podman: IsolatedPodman, managed: Managed) -> None:
-    """End everything at once, and lose what is not on a disk."""
-    shown = podman.inspect(managed.container_id)
-    assert shown is not None
-    podman.kill()
-    for pid in (int(shown["State"]["ConmonPid"]), managed.pid):
-        os.kill(pid, signal.SIGKILL)
-    for mount in re.findall(
-        rf"^\S+ ({re.escape(str(podman.service.home))}/\S+)", Path("/proc/mounts").read_text(), re.MULTILINE
-    ):
-        subprocess.run(["umount", "-l", mount], check=False)
-    for folder in (podman.service.home / "run", podman.service.home / "tmp", Path("/run/runc") / managed.container_id):
-        shutil.rmtree(folder)
