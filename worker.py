@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -20,6 +21,7 @@ from temporalio.service import RPCError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker, WorkerDeploymentConfig
 
 from activities.attendance import Attendance
+from activities.autonomy import Autonomy
 from activities.causes import Looks
 from activities.containers import ContainerActivities, current_incarnation
 from activities.control import ControlActivities
@@ -27,9 +29,11 @@ from activities.curves import place_on_curve
 from activities.dependencies import DependencyActivities
 from activities.engine import Engine, EngineFault, EngineInfo, Managed
 from activities.fence import Fence
+from activities.health import HealthChecks, engine_runs_checks
+from activities.ledger import Ledger
 from activities.podman_engine import PodmanEngine
 from activities.pull_slots import Slots
-from activities.recovery import Known
+from activities.recovery import Known, resting_workloads
 from activities.sight import Sight
 from activities.supervision import Supervision
 from activities.telling import Contact, Teller
@@ -38,8 +42,9 @@ from activities.wake import Wake
 from activities.watchdog import Watchdog
 from perdure import __version__
 from perdure.model.host import WorkerInfo
+from perdure.model.observation import Live
 from perdure.runtime import logs
-from perdure.runtime.connect import connect, id_of_namespace
+from perdure.runtime.connect import connect, fleet_of, id_of_namespace
 from perdure.runtime.host_lock import host_lock, podman_lock
 from perdure.runtime.podman_service import default_sockets, find_socket
 from perdure.runtime.presence import last_heartbeats
@@ -100,18 +105,62 @@ async def control_role(client: Client, settings: Settings) -> AsyncIterator[None
         yield
 
 
+@dataclass(frozen=True, slots=True)
+class LoneHost:
+    """The parts of a host that work without Temporal."""
+
+    fleet: str
+    engine: Engine
+    fence: Fence
+    autonomy: Autonomy
+    client: asyncio.Future[Client]
+    """As soon as Temporal was reached."""
+
+
+@asynccontextmanager
+async def lone_host(settings: Settings, host: str) -> AsyncIterator[LoneHost]:
+    """Take care of a host's containers from the start on: a host may well be up long before its link."""
+    fleet, podman = fleet_of(settings), podman_url(settings)
+    client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+
+    async def incarnation(name: str) -> str | None:
+        return await current_incarnation(await client, host, name)
+
+    with host_lock(settings.home, host), podman_lock(podman, fleet, host):
+        files = settings.home / "files" / fleet / host
+        engine = PodmanEngine(podman, files_dir=files, start_slots=settings.start_slots)
+        fence = Fence(incarnation)
+        ledger = Ledger(settings.home / f"autonomy-{fleet}-{host}.json")
+        autonomy = Autonomy(engine, fence, Contact(is_there=False), ledger, fleet=fleet, host=host)
+        try:
+            async with autonomy.running():
+                yield LoneHost(fleet, engine, fence, autonomy, client)
+        finally:
+            client.cancel()
+            await engine.close()
+
+
 @asynccontextmanager
 async def host_role(
-    client: Client, settings: Settings, host: str, engine: Engine, stopped: asyncio.Event
+    client: Client, settings: Settings, host: str, alone: LoneHost, stopped: asyncio.Event
 ) -> AsyncIterator[None]:
     """Do the work of one host, and watch over its containers."""
+    if client.namespace != alone.fleet:
+        raise SettingsProblem(
+            f"the fleet was {alone.fleet!r} when this worker started, and is {client.namespace!r} now",
+            "Start the worker again.",
+        )
+    engine, fence, autonomy = alone.engine, alone.fence, alone.autonomy
+    autonomy.contact.note(True)
     containers = await _containers(engine, client.namespace, host, stopped)
     fleet_id = await _id_of_fleet(client, stopped)
     if containers is None or fleet_id is None:
         yield
         return
-    fence = Fence(partial(current_incarnation, client, host))
     fence.learn(containers)
+    alone.client.set_result(client)
+    autonomy.serve(fleet_id, partial(resting_workloads, client, host))
+    health = _health_checks(client, settings, engine, host)
     sight = Sight(engine, client.namespace, host, fleet_id)
     wake = _wake(client, engine, host) if settings.wake_on_recovery else None
     supervision = Supervision(
@@ -119,7 +168,8 @@ async def host_role(
         engine,
         sight,
         fence,
-        contact=Contact(),
+        autonomy=alone.autonomy,
+        companions=[health],
         resync_every=settings.resync_interval,
         on_known=wake.learn if wake else _no_matter,
     )
@@ -128,7 +178,7 @@ async def host_role(
         client,
         engine,
         fence=fence,
-        on_running=supervision.started,
+        on_running=partial(_started, supervision, autonomy),
         on_removed=supervision.removed,
         fleet_id=fleet_id,
         wake=wake,
@@ -150,10 +200,21 @@ async def host_role(
         ),
         worker(task_queue=names.pull_queue(host), activities=[work.pull], max_concurrent_activities=PULL_TRIES),
         wake.running() if wake else nullcontext(),
+        health.running(),
         supervision.running(),
         attendance.running(),
     ):
         yield
+
+
+def _started(supervision: Supervision, autonomy: Autonomy, workload: str, live: Live) -> None:
+    supervision.started(workload, live)
+    autonomy.started(workload)
+
+
+def _health_checks(client: Client, settings: Settings, engine: Engine, host: str) -> HealthChecks:
+    by_engine = engine_runs_checks() if settings.healthchecks == "auto" else settings.healthchecks == "podman"
+    return HealthChecks(engine, client.namespace, host, Teller(client, host).observe, by_engine=by_engine)
 
 
 def _wake(client: Client, engine: Engine, host: str) -> Wake:
@@ -213,20 +274,15 @@ async def serve(settings: Settings, *, control: bool, host: str | None) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     role, name = ("host", host) if host else ("control", settings.host_name)
-    client = await _connected(settings, names.worker_identity(role, name, os.getpid()), stopped)
     async with AsyncExitStack() as roles:
+        alone = await roles.enter_async_context(lone_host(settings, host)) if host else None
+        client = await _connected(settings, names.worker_identity(role, name, os.getpid()), stopped)
         if client is None:
             return
         if control:
             await roles.enter_async_context(control_role(client, settings))
-        if host:
-            podman = podman_url(settings)
-            roles.enter_context(host_lock(settings.home, host))
-            roles.enter_context(podman_lock(podman, client.namespace, host))
-            files = settings.home / "files" / client.namespace / host
-            engine = PodmanEngine(podman, files_dir=files, start_slots=settings.start_slots)
-            roles.push_async_callback(engine.close)
-            await roles.enter_async_context(host_role(client, settings, host, engine, stopped))
+        if host and alone:
+            await roles.enter_async_context(host_role(client, settings, host, alone, stopped))
         logger.info("worker is ready", extra={"control": control, "host": host, "fleet": client.namespace})
         await stopped.wait()
         logger.info("worker is stopping", extra={"control": control, "host": host})

@@ -88,7 +88,7 @@ class Autonomy:
     ) -> None:
         self._engine = engine
         self._fence = fence
-        self._contact = contact
+        self.contact = contact
         self._ledger = ledger
         self._fleet = fleet
         self._host = host
@@ -135,7 +135,7 @@ class Autonomy:
 
     async def _act_while_away(self) -> None:
         while True:
-            await self._contact.lost()
+            await self.contact.lost()
             if await self._is_back_within(GRACE):
                 continue
             logger.warning("temporal is away: this host acts alone", extra={"host": self._host})
@@ -146,19 +146,19 @@ class Autonomy:
 
     async def _is_back_within(self, wait: timedelta) -> bool:
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._contact.restored(), wait.total_seconds())
-        return self._contact.is_there
+            await asyncio.wait_for(self.contact.restored(), wait.total_seconds())
+        return self.contact.is_there
 
     async def _keep_informed(self) -> None:
         """A host that cannot ask any more must know what is to stay down."""
         await self._ask_now.wait()
         while True:
-            if self._resting is not None and self._contact.is_there:
+            if self._resting is not None and self.contact.is_there:
                 try:
                     self._ledger.rest(await self._resting())
                 except RPCError as error:
                     logger.info("temporal could not be asked what rests", extra={"cause": str(error)})
-                    self._contact.note_error(error)
+                    self.contact.note_error(error)
             await asyncio.sleep(ASK_EVERY.total_seconds())
 
     # ---- alone ----
@@ -193,7 +193,7 @@ class Autonomy:
     async def _start(self, workload: str) -> None:
         """Start what is due, after another look under the lock: a step that was under way may have changed everything."""
         async with self._fence.alone(workload):
-            if self._contact.is_there:
+            if self.contact.is_there:
                 return
             try:
                 found = await self._engine.list_managed(self._fleet, self._host, workload)

@@ -61,8 +61,7 @@ class Supervision:
         engine: of the host.
         sight: what Podman has there for the fleet.
         fence: of the host; filled before this begins.
-        contact: whether Temporal answers.
-        autonomy: of the host, for what it did while Temporal was away.
+        autonomy: of the host, for whether Temporal answers, and what was done here while it did not.
         resync_every: the mean time between two full resyncs.
         companions: told of every container that is up.
         on_known: told of the workloads that each resync has found in Temporal.
@@ -75,7 +74,6 @@ class Supervision:
         sight: Sight,
         fence: Fence,
         *,
-        contact: Contact | None = None,
         autonomy: Autonomy | None = None,
         resync_every: timedelta = RESYNC_EVERY,
         companions: Sequence[Companion] = (),
@@ -88,7 +86,7 @@ class Supervision:
         self._fence = fence
         self._resync_every = resync_every
         self._on_known = on_known
-        self._contact = contact or Contact()
+        self._contact = autonomy.contact if autonomy else Contact()
         self._beliefs = Beliefs(companions)
         self._deaths = Deaths(self._died)
         self._teller = Teller(client, sight.host, on_contact=self._note_contact)
