@@ -9,6 +9,7 @@ that is down is told as such: whoever listens at the default address instead is 
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from dataclasses import dataclass
 from datetime import timedelta
@@ -21,7 +22,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.runtime.problems import SettingsProblem, Unreachable
 from perdure.runtime.settings import Settings
-from perdure.runtime.stack_record import StackRecord, owner_of, read_last_record, read_record
+from perdure.runtime.stack_record import StackRecord, owner_of, read_last_record, read_record, run_folder
 from perdure.runtime.telemetry import runtime
 from perdure.wire.converter import data_converter
 
@@ -122,7 +123,7 @@ def _resolve(settings: Settings) -> tuple[Target, ClientConnectConfig]:
     elif (record := read_record(settings.home)) is not None:
         address, origin, ui_url = record.temporal_address, f"the stack in {settings.home}", record.ui_url
         config.setdefault("namespace", record.fleet)
-    elif (owner := owner_of(settings.home)) is not None:
+    elif (owner := owner_of(settings.home)) is not None and not os.access(run_folder(settings.home), os.X_OK):
         raise Unreachable(
             f"the stack in {settings.home} is that of {owner}",
             f"Set TEMPORAL_ADDRESS to the address that `perdure up` showed to {owner}, or name another home by PERDURE_HOME.",

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
+from perdure.runtime.parts import complaint, size_of
 from perdure.runtime.problems import StackProblem
 from perdure.runtime.processes import PidFile, Process, start_detached
 from perdure.runtime.stack import Stack
-from perdure.runtime.stack_record import StackRecord, run_folder
+from perdure.runtime.stack_record import SUPERVISOR, StackRecord, run_folder
 from perdure.runtime.temporal_server import TemporalServer
 
 READY_WITHIN: Final = timedelta(seconds=60)
@@ -29,13 +30,14 @@ async def launch(stack: Stack, supervisor: Sequence[str]) -> StackRecord:
     Raises:
         StackProblem: something stands in the way; nothing was left running.
     """
+    stack.find_again()
     process = stack.supervisor
     if process is not None:
         stack.refuse_other_options()
         return await _record_of(stack, process, 0)
     stack.check()
-    log = stack.log("supervisor")
-    begins_at = log.stat().st_size if log.exists() else 0
+    log = stack.log(SUPERVISOR)
+    begins_at = size_of(log)
     own_file = PidFile(run_folder(stack.home) / f"launch-{os.getpid()}.pid")
     try:
         process = start_detached(
@@ -63,7 +65,7 @@ async def _record_of(stack: Stack, process: Process, begins_at: int) -> StackRec
             process = stack.supervisor  # another `up` was faster
         await asyncio.sleep(LOOK_EVERY_SECONDS)
     limit = f"{READY_WITHIN.total_seconds():g} s"
-    raise StackProblem(f"the stack does not answer after {limit}", f"See {stack.log('supervisor')}.")
+    raise StackProblem(f"the stack does not answer after {limit}", f"See {stack.log(SUPERVISOR)}.")
 
 
 async def _serves(stack: Stack, record: StackRecord) -> bool:
@@ -73,10 +75,5 @@ async def _serves(stack: Stack, record: StackRecord) -> bool:
 
 def _last_words(stack: Stack, begins_at: int) -> StackProblem:
     """What a supervisor that has ended said about it."""
-    log = stack.log("supervisor")
-    said = log.read_bytes()[begins_at:].decode(errors="replace").splitlines() if log.exists() else []
-    errors = [line.removeprefix("error: ") for line in said if line.startswith("error: ")]
-    hints = [line.removeprefix("hint: ") for line in said if line.startswith("hint: ")]
-    return StackProblem(
-        errors[-1] if errors else "the stack ended while it started", hints[-1] if errors and hints else f"See {log}."
-    )
+    log = stack.log(SUPERVISOR)
+    return complaint(log, begins_at) or StackProblem("the stack ended while it started", f"See {log}.")

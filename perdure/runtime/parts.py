@@ -15,8 +15,6 @@ from perdure.runtime.problems import StackProblem
 from perdure.runtime.processes import PidFile, Process, start_detached
 
 LOOK_EVERY_SECONDS: Final = 0.05
-LARGEST_LOG_BYTES: Final = 10 * 1024 * 1024
-"""A larger log is put aside at the next start, in the place of the one before."""
 
 
 class Part(Protocol):
@@ -25,6 +23,10 @@ class Part(Protocol):
     @property
     def name(self) -> str:
         """For messages, logs and files."""
+
+    @property
+    def log(self) -> Path:
+        """Its output."""
 
     def running(self) -> Process | None:
         """Its process, whoever started it."""
@@ -67,8 +69,6 @@ class ProgramPart:
 
     async def start(self) -> Process:
         """Start it and wait until it is ready."""
-        if self.log.exists() and self.log.stat().st_size > LARGEST_LOG_BYTES:
-            self.log.replace(self.log.with_suffix(".log.1"))
         process = start_detached(
             self.command, pid_file=self.pid_file, log=self.log, environment=self.environment, working_folder=self.home
         )
@@ -109,6 +109,11 @@ class PodmanPart:
         """Always the same."""
         return "podman"
 
+    @property
+    def log(self) -> Path:
+        """Its output."""
+        return self.service.log
+
     def running(self) -> Process | None:
         """Its process."""
         return self.service.process
@@ -131,8 +136,29 @@ class PodmanPart:
 
 def last_line(log: Path) -> str:
     """The last thing that a program said."""
+    return (_lines(log, 0) or ["it said nothing"])[-1]
+
+
+def complaint(log: Path, begins_at: int = 0) -> StackProblem | None:
+    """The latest error that a program of ours told people, with its hint; None where it told none from that byte on."""
+    said = _lines(log, begins_at)
+    errors = [number for number, line in enumerate(said) if line.startswith("error: ")]
+    if not errors:
+        return None
+    hints = [line.removeprefix("hint: ") for line in said[errors[-1] + 1 :] if line.startswith("hint: ")]
+    return StackProblem(said[errors[-1]].removeprefix("error: "), hints[0] if hints else f"See {log}.")
+
+
+def size_of(log: Path) -> int:
+    """How long a log is by now."""
     try:
-        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return log.stat().st_size
     except OSError:
-        return "it said nothing"
-    return lines[-1] if lines else "it said nothing"
+        return 0
+
+
+def _lines(log: Path, begins_at: int) -> list[str]:
+    try:
+        return log.read_bytes()[begins_at:].decode(errors="replace").strip().splitlines()
+    except OSError:
+        return []

@@ -35,40 +35,51 @@ class Presence:
     """None where no worker was ever seen, or it is long forgotten."""
 
 
-async def last_heartbeats(client: Client, queue: str) -> Presence:
+async def last_heartbeats(client: Client, queue: str, *, identity: str = "") -> Presence:
     """Ask whether a worker serves the task queue.
+
+    Args:
+        client: of the fleet.
+        queue: the task queue.
+        identity: of the only worker that counts; empty where any does.
 
     Raises:
         RPCError: the server does not answer.
     """
     try:
-        return await _by_heartbeats(client, queue)
+        return await _by_heartbeats(client, queue, identity)
     except RPCError as error:
         if error.status is not RPCStatusCode.UNIMPLEMENTED:
             raise
-        return await _by_pollers(client, queue)
+        return await _by_pollers(client, queue, identity)
 
 
-async def _by_heartbeats(client: Client, queue: str) -> Presence:
+async def _by_heartbeats(client: Client, queue: str, identity: str) -> Presence:
     request = ListWorkersRequest(namespace=client.namespace, query=f'TaskQueue="{queue}"', page_size=100)
     response = await client.workflow_service.list_workers(request, retry=True, timeout=RPC_TIMEOUT)
     now = datetime.now(UTC)
     seen_at, alive = None, False
     for info in response.workers_info:
         beat = info.worker_heartbeat
+        if identity and beat.worker_identity != identity:
+            continue
         at = beat.heartbeat_time.ToDatetime(tzinfo=UTC)
         seen_at = at if seen_at is None else max(seen_at, at)
         alive = alive or (beat.status == WorkerStatus.WORKER_STATUS_RUNNING and now - at <= ALIVE_WITHIN)
     return Presence(alive, seen_at)
 
 
-async def _by_pollers(client: Client, queue: str) -> Presence:
+async def _by_pollers(client: Client, queue: str, identity: str) -> Presence:
     polls = []
     for kind in (TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW):
         request = DescribeTaskQueueRequest(
             namespace=client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=kind
         )
         response = await client.workflow_service.describe_task_queue(request, retry=True, timeout=RPC_TIMEOUT)
-        polls += [poller.last_access_time.ToDatetime(tzinfo=UTC) for poller in response.pollers]
+        polls += [
+            poller.last_access_time.ToDatetime(tzinfo=UTC)
+            for poller in response.pollers
+            if identity in ("", poller.identity)
+        ]
     seen_at = max(polls, default=None)
     return Presence(seen_at is not None and datetime.now(UTC) - seen_at <= POLLED_WITHIN, seen_at)

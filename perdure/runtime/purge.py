@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -64,4 +65,5 @@ def remove_state(home: Path) -> None:
         else:
             path.unlink(missing_ok=True)
     if home.is_dir() and not any(home.iterdir()):
-        home.rmdir()
+        with suppress(PermissionError):  # the folder that it is in is not ours: then it stays, empty
+            home.rmdir()

@@ -5,8 +5,8 @@ Control and host are workers of their own: a host worker that is stuck or killed
 ones to tell of it. One process for both would save 80 MB of memory (68 instead of 75 + 79 MB, measured).
 
 A stack belongs to a home. Several can run side by side, with homes, ports and host names of their own. One process supervises it:
-``perdure up`` itself, or with ``--detach`` a child of it. All parts are found again by their pid files, so that ``up`` and
-``down`` also work after the supervisor was killed.
+``perdure up`` itself, or with ``--detach`` a child of it. All parts are found again by their pid files, or without them by what
+they are, so that ``up`` and ``down`` also work after the supervisor was killed.
 """
 
 from __future__ import annotations
@@ -20,18 +20,24 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from perdure.runtime import supervisor
+from perdure.runtime import rediscovery, supervisor
 from perdure.runtime.entry_points import command_of
 from perdure.runtime.parts import Part, PodmanPart, ProgramPart
 from perdure.runtime.podman_service import PodmanService, default_sockets, find_socket, is_answering
 from perdure.runtime.ports import claim
 from perdure.runtime.problems import StackProblem
-from perdure.runtime.processes import PidFile, Process
+from perdure.runtime.processes import Process
 from perdure.runtime.purge import remove_containers, remove_state
 from perdure.runtime.settings import Settings
 from perdure.runtime.stack_record import (
+    CONTROL_PART,
+    HOST_PART,
+    SUPERVISOR,
+    SUPERVISOR_LOCK,
     TEMPORAL_PART,
     StackRecord,
+    owner_of,
+    pid_file_of,
     read_last_record,
     read_record,
     run_folder,
@@ -47,8 +53,6 @@ WORKER_GRACE: Final = timedelta(seconds=20)
 SUPERVISOR_GRACE: Final = timedelta(seconds=60)
 NOT_IN_A_HOME: Final = "?#%"
 """SQLite is given the path as a URI: it would silently take another file, outside of the home."""
-CONTROL_PART: Final = "control"
-HOST_PART: Final = "host"
 
 
 class AlreadyUp(StackProblem):
@@ -67,7 +71,7 @@ class Stack:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.home = settings.home
-        self._supervisor = PidFile(run_folder(self.home) / "supervisor.pid")
+        self._supervisor = pid_file_of(self.home, SUPERVISOR)
 
     @property
     def supervisor(self) -> Process | None:
@@ -102,10 +106,22 @@ class Stack:
                 "Stop it first by `perdure down`, or use another PERDURE_HOME.",
             )
 
+    def find_again(self) -> None:
+        """Find what still runs of it, also where its pid files were lost. Raises StackProblem where it is another user's."""
+        owner = owner_of(self.home)
+        if owner is not None and os.geteuid() != 0:
+            raise self._foreign(owner)
+        rediscovery.restore_pid_files(self.home)
+
     def check(self) -> None:
         """Find out what would stand in the way of ``up``, without starting anything. Raises StackProblem."""
         self._make_home()
         self._parts(self._plan())
+
+    def _foreign(self, owner: str) -> StackProblem:
+        return StackProblem(
+            f"the stack in {self.home} is that of {owner}", f"Act as {owner}, or name another home by PERDURE_HOME."
+        )
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[StackRecord]:
@@ -116,6 +132,7 @@ class Stack:
             StackProblem: a part cannot be started; what was started is stopped again.
         """
         self._make_home()
+        self.find_again()
         with self._lock():
             record = self._plan()
             parts = self._parts(record)
@@ -124,7 +141,7 @@ class Stack:
             write_record(self.home, record)
             try:
                 await supervisor.start_missing(parts)
-                keeping = asyncio.create_task(supervisor.keep(parts))
+                keeping = asyncio.create_task(supervisor.keep(parts, self.log(SUPERVISOR)))
                 try:
                     yield record
                 finally:
@@ -139,7 +156,11 @@ class Stack:
 
         Returns:
             The names of what ran.
+
+        Raises:
+            StackProblem: it is another user's.
         """
+        self.find_again()
         leftovers: list[Part] = [_Leftover(self.home, name) for name in (TEMPORAL_PART, CONTROL_PART, HOST_PART)]
         parts = [*leftovers, PodmanPart(self._own_podman())]
         ran = [part.name for part in parts if part.running() is not None]
@@ -248,11 +269,13 @@ class Stack:
             raise StackProblem(
                 f"the home {self.home} cannot be made: {error.strerror}", "Name another one by PERDURE_HOME."
             ) from error
+        if (owner := owner_of(self.home)) is not None:
+            raise self._foreign(owner)
 
     @contextmanager
     def _lock(self) -> Iterator[None]:
         """Be the only supervisor. The kernel frees the lock when the process ends, however it ends."""
-        with (run_folder(self.home) / "supervisor.lock").open("w") as file:
+        with (run_folder(self.home) / SUPERVISOR_LOCK).open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:

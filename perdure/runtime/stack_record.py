@@ -7,6 +7,8 @@ only what was: ``read_record`` answers only while the server runs.
 
 from __future__ import annotations
 
+import os
+import pwd
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +19,11 @@ from perdure.runtime.processes import PidFile
 
 RECORD_FILE: Final = "stack.json"
 TEMPORAL_PART: Final = "temporal"
+CONTROL_PART: Final = "control"
+HOST_PART: Final = "host"
+SUPERVISOR: Final = "supervisor"
+SUPERVISOR_LOCK: Final = "supervisor.lock"
+"""In the run folder; held for as long as a supervisor lives."""
 
 
 class StackRecord(Model):
@@ -34,10 +41,29 @@ def run_folder(home: Path) -> Path:
     return home / "run"
 
 
+def pid_file_of(home: Path, part: str) -> PidFile:
+    """Where the process of a part is written down, or that of the supervisor."""
+    return PidFile(run_folder(home) / f"{part}.pid")
+
+
+def owner_of(home: Path) -> str | None:
+    """Whose stack is in a home, where it is not ours; None where it is, or there is none."""
+    try:
+        uid = run_folder(home).stat().st_uid
+    except OSError:
+        return None
+    if uid == os.geteuid():
+        return None
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
+
+
 def read_record(home: Path) -> StackRecord | None:
     """The stack of this home, while its Temporal server runs."""
     record = read_last_record(home)
-    return record if record and PidFile(run_folder(home) / f"{TEMPORAL_PART}.pid").running() else None
+    return record if record and pid_file_of(home, TEMPORAL_PART).running() else None
 
 
 def read_last_record(home: Path) -> StackRecord | None:

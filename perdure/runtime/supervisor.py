@@ -10,8 +10,10 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Final
 
+from perdure.runtime import log_files
 from perdure.runtime.parts import Part
 from perdure.runtime.problems import StackProblem
 
@@ -33,9 +35,10 @@ async def start_missing(parts: Sequence[Part]) -> None:
             logger.info("part is adopted", extra={"part": part.name})
 
 
-async def keep(parts: Sequence[Part]) -> None:
-    """Keep all parts running until cancelled."""
+async def keep(parts: Sequence[Part], own_log: Path) -> None:
+    """Keep all parts running, and their logs and our own small, until cancelled."""
     async with asyncio.TaskGroup() as group:
+        group.create_task(log_files.keep_small([own_log, *(part.log for part in parts)]))
         for part in parts:
             group.create_task(_keep(part))
 

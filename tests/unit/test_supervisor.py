@@ -7,6 +7,7 @@ import asyncio
 import errno
 import os
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +21,7 @@ class Troubled:
 
     troubles: list[Exception]
     name: str = "host"
+    log: Path = Path("/nowhere/host.log")
     started: asyncio.Event = field(default_factory=asyncio.Event)
 
     def running(self) -> Process | None:
@@ -45,7 +47,7 @@ async def test_a_full_disk_ends_no_supervision(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(supervisor, "FIRST_WAIT", supervisor.FIRST_WAIT / 100)
     full = OSError(errno.ENOSPC, "No space left on device", "host.pid.new")
     parts = [Troubled([full, full]), Troubled([], name="control")]
-    keeping = asyncio.create_task(supervisor.keep(parts))
+    keeping = asyncio.create_task(supervisor.keep(parts, Path("/nowhere/supervisor.log")))
     async with asyncio.timeout(10):
         for part in parts:
             await part.started.wait()
