@@ -93,7 +93,7 @@ class DependencyActivities:
         raise ApplicationError(
             shorten(dependencies.listed(unmet)),
             type=UNMET,
-            next_retry_delay=min(dependencies.next_look(clock.waited(), random.random()), self._pace.slowest),  # noqa: S311
+            next_retry_delay=dependencies.next_look(clock.waited(), random.random(), self._pace.slowest),  # noqa: S311
             category=ApplicationErrorCategory.BENIGN,
         )
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from client.problems import Problem
 from client.suggestions import suggest_key, suggest_value
 from client.yaml_tree import Node, Scalar, Unclear, follow, key_node, kind_of
-from perdure.model.manifest import NOT_YET
 from perdure.model.rules import REFUSED, shown
 
 if TYPE_CHECKING:
@@ -72,8 +71,6 @@ def _at(file: str, node: Node, way: Loc, message: str, hint: str) -> Problem:
 
 
 def _unknown_key(key: str, trail: Loc) -> tuple[str, str]:
-    if key in NOT_YET and len(trail) in (1, 2):
-        return f"{key}: {NOT_YET[key]}", "leave it out"
     return f"unknown key {shown(key)}", suggest_key(key, trail)
 
 

@@ -9,7 +9,7 @@ as a whole, and objects are merged key by key.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Annotated, Any, Literal, Self
 
@@ -17,11 +17,12 @@ from pydantic import Field, model_validator
 from pydantic.json_schema import GenerateJsonSchema
 
 from perdure.model.base import Model
+from perdure.model.dependency_entry import Places
 from perdure.model.images import ImageReference
 from perdure.model.names import HostName, Name
 from perdure.model.rules import STRICT, Misfit, refusal, refuse_all, shown
 from perdure.model.values import Integer, format_duration
-from perdure.model.workload import WorkloadSpec
+from perdure.model.workload import DependencyCondition, WorkloadSpec
 from perdure.model.workload_entry import SPEC_LIMIT_BYTES, WorkloadEntry
 
 API_VERSION = "perdure/v1"
@@ -29,9 +30,6 @@ TARGETS_LIMIT = 10_000
 """The most workloads times hosts of one manifest."""
 MERGED_LIMIT = 100_000
 """The most values that defaults may put into all workloads together: it is the only part of a manifest that multiplies."""
-
-NOT_YET = {"dependsOn": "dependencies between workloads are not available in this version of Perdure"}
-"""Keys of a later version: they are refused by name, since a user who wrote one believes in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +97,36 @@ class Manifest(Model):
             refuse_all("manifest", [Misfit(("workloads",), message, "split it into several manifests")])
         return self
 
+    @model_validator(mode="after")
+    def _dependencies_can_be_told(self) -> Self:
+        if not any(entry.depends_on for entry in self.workloads.values()):
+            return self
+        places = self._places()
+        specs = {name: entry.spec() for name, entry in self.workloads.items()}
+        misfits = (
+            replace(misfit, place=("workloads", name, *misfit.place))
+            for name, entry in self.workloads.items()
+            for misfit in places.misfits(name, entry.depends_on, specs)
+        )
+        refuse_all("manifest", misfits)
+        return self
+
+    def _places(self) -> Places:
+        return Places({name: entry.on_hosts() for name, entry in self.workloads.items()})
+
     def targets(self) -> tuple[Target, ...]:
         """Every workload on every host, in the order of the document, in normal form."""
+        places = self._places()
         return tuple(
-            Target(host, name, spec)
+            Target(host, name, _with_dependencies(spec, places.resolved(entry.depends_on, host)))
             for name, entry in self.workloads.items()
             for spec in (entry.spec(),)
             for host in entry.on_hosts()
         )
+
+
+def _with_dependencies(spec: WorkloadSpec, depends_on: dict[str, DependencyCondition]) -> WorkloadSpec:
+    return spec.model_copy(update={"depends_on": depends_on}) if depends_on else spec
 
 
 def check_version(version: object) -> None:

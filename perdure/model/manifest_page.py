@@ -58,9 +58,9 @@ win: objects are merged key by key, lists and texts are replaced as a whole, and
 
 ## What a change does
 
-A change of `tags`, `retry`, `restart`, `restartBackoff`, `onUnhealthy` or `pullPolicy` takes effect without touching the
-container. A change of anything else makes a new generation, whose container replaces the old one once its image is there.
-Writing out a default changes nothing.
+A change of `tags`, `retry`, `restart`, `restartBackoff`, `onUnhealthy`, `dependsOn` or `pullPolicy` takes effect without
+touching the container. A change of anything else makes a new generation, whose container replaces the old one once its image
+is there. Writing out a default changes nothing.
 
 """
 
@@ -84,6 +84,7 @@ _FORMS = """## Forms of values
 | a file | 1 MiB, 50,000 values, 32 levels deep |
 | the `files` of a workload | 256 KiB together |
 | a workload, as JSON | 512 KiB |
+| the dependencies of a workload | 100 |
 | all aliases of a file | 10,000 values |
 | workloads times hosts of a manifest | 10,000 |
 | the wait between two tries or two restarts | 300 s |

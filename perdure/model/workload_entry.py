@@ -25,6 +25,7 @@ from perdure.model.container_entry import (
     StopEntry,
     UlimitForm,
 )
+from perdure.model.dependency_entry import DEPENDENCIES_LIMIT, DependencyName
 from perdure.model.images import ImageReference
 from perdure.model.mount_entry import FileEntry, MountForm, SecretForm
 from perdure.model.names import (
@@ -46,6 +47,7 @@ from perdure.model.rules import STRICT, Misfit, refuse_all
 from perdure.model.values import Flag, Text
 from perdure.model.workload import (
     ContainerSpec,
+    DependencyCondition,
     PullPolicy,
     RestartPolicy,
     WorkloadSpec,
@@ -128,6 +130,10 @@ class WorkloadEntry(Model):
     stop: StopEntry = StopEntry()
     """How it is asked to end."""
 
+    depends_on: dict[DependencyName, DependencyCondition] = Field(default_factory=dict)
+    """Other workloads that must be ``running``, ``healthy``, ``succeeded`` or ``failed`` before each new container of this one is
+    pulled and started: by NAME, which is the copy on the same host where there is one, or by HOST/NAME, which may stand in
+    another manifest. Takes effect without touching the container."""
     restart: RestartPolicy = RestartPolicy.ALWAYS
     """What to do when the container ends by itself."""
     on_unhealthy: Literal["none", "restart"] = "none"
@@ -161,6 +167,9 @@ class WorkloadEntry(Model):
         if self.on_unhealthy == "restart" and self.healthcheck is not None and self.healthcheck.test == ("NONE",):
             message = "the healthcheck is switched off, so nothing can be unhealthy"
             yield Misfit(("onUnhealthy",), message, "write onUnhealthy: none, or a test for the healthcheck")
+        if (count := len(self.depends_on)) > DEPENDENCIES_LIMIT:
+            message = f"there are {count} dependencies, and {DEPENDENCIES_LIMIT} are the most"
+            yield Misfit(("dependsOn",), message, "depend on the last ones of each chain alone")
         size = sum(len(file.content.encode()) for file in self.files)
         if size > FILES_LIMIT_BYTES:
             yield Misfit(

@@ -82,12 +82,12 @@ def wanted(depends_on: Mapping[str, DependencyCondition]) -> str:
 # ---- how often ----
 
 
-def next_look(waited: timedelta, chance: float) -> timedelta:
+def next_look(waited: timedelta, chance: float, slowest: timedelta = SLOWEST_LOOK) -> timedelta:
     """The wait before the next look: about a tenth of what was waited so far, so that little is lost and a long wait is cheap.
 
     ``chance``, of [0, 1], spreads those that began together.
     """
-    wait = min(max(waited / 10, SOONEST_LOOK), SLOWEST_LOOK)
+    wait = min(max(waited / 10, SOONEST_LOOK), slowest)
     return wait * (0.8 + 0.4 * chance)
 
 
