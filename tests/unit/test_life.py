@@ -183,14 +183,40 @@ class Life(RuleBasedStateMachine):
 
     # sightings
 
-    @rule(number=st.integers(1, 3), state=st.sampled_from(ContainerState), code=st.none() | st.integers(0, 2))
-    def observe(self, number: int, state: ContainerState, code: int | None) -> None:
-        exit_ = LastExit(code=code, at=self.now) if code is not None else None
-        health = Health.UNHEALTHY if number == 1 else Health.NONE
+    @rule(
+        number=st.integers(1, 3),
+        state=st.sampled_from(ContainerState),
+        code=st.none() | st.integers(0, 2),
+        age=st.none() | st.integers(0, 900),
+        restarts=st.sampled_from([0, 0, 1, 3]),
+        ours=st.booleans(),
+    )
+    def observe(
+        self, number: int, state: ContainerState, code: int | None, age: int | None, restarts: int, ours: bool
+    ) -> None:
         seen = Observation(
-            container_id=str(number), generation=1, state=state, exit=exit_, health=health, seen_at=self.now
+            container_id=str(number),
+            generation=number,
+            incarnation=self.record.incarnation if ours else "",
+            state=state,
+            exit=LastExit(code=code, at=self.now) if code is not None else None,
+            health=Health.UNHEALTHY if number == 1 else Health.NONE,
+            started_at=None if age is None else self.now - timedelta(seconds=age),
+            seen_at=self.now,
+            restarts=restarts,
         )
         self.take(sightings.observed(self.record, seen, self.now))
+        self.told_again(seen)
+
+    def told_again(self, seen: Observation) -> None:
+        """News that comes twice changes nothing the second time: a host that is not sure whether it was heard tells it again."""
+        again = sightings.observed(self.record, seen, self.now)
+        assert (again.course, again.state, again.turn, again.restarts) == (
+            self.record.course,
+            self.record.state,
+            self.record.turn,
+            self.record.restarts,
+        )
 
     # the host
 
