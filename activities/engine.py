@@ -62,6 +62,8 @@ class Managed:
     stop_timeout: timedelta | None = None
     """Told of one that is stopping: how long it may take by itself. One that needs much longer is stuck."""
     image_digest: str = ""
+    being_stopped: bool = False
+    """Whether the engine says that somebody stops it, also where its process is gone already."""
 
 
 @dataclass(frozen=True, slots=True)

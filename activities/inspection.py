@@ -30,8 +30,10 @@ logger = logging.getLogger(__name__)
 
 SETTLE: Final = timedelta(seconds=2)
 """How long a look may wait for what it sees to come to rest. Nothing is begun for the workload meanwhile."""
-CALM: Final = timedelta(milliseconds=150)
-"""Between the end of a container that is stopped by hand and its removal or its next start; measured: up to 0.1 s."""
+CALM: Final = timedelta(milliseconds=200)
+"""How long an ended container is looked at, where the first look came too late to see whether it was stopped by hand."""
+AFTER_STOP: Final = timedelta(milliseconds=500)
+"""The same after a stop by hand. Its removal follows within 0.15 s, or 0.4 s on a busy machine; a restart within 0.3 s."""
 LOOK_AGAIN: Final = timedelta(milliseconds=25)
 STUCK: Final = timedelta(seconds=5)
 """How much longer than its grace a stop may take, until it counts as one that was broken off."""
@@ -156,8 +158,10 @@ class Inspection:
             finding = contradiction(belief, await self._sight.of(workload))
             if finding is None or finding.container is None or finding.state not in _PASSING:
                 return finding
-            if finding.state is ContainerState.DEAD and (ended := await self._end_of(finding)) is not None:
-                return ended
+            if finding.state is ContainerState.DEAD and not _is_being_stopped(finding):
+                ended = await self._end_of(finding)
+                if ended is not None:
+                    return ended
             if finding.state is ContainerState.STOPPING and self._is_alive(workload, finding):
                 return finding if self._is_stuck(finding) else None
             if rest.has_come(finding):
@@ -191,23 +195,33 @@ class Inspection:
 
 
 class _Rest:
-    """Whether what one look sees again and again has come to rest."""
+    """Whether what one look sees again and again has come to rest.
+
+    Podman forgets that a container was being stopped as soon as anybody asks for it after its end. So it counts what the first
+    look sees: a process that died while nobody stopped it has ended, and after a stop a removal or another start may follow.
+    """
 
     def __init__(self) -> None:
         self._began = time.monotonic()
         self._ended_at: float | None = None
-        self._saw_dead = False
+        self._calm = CALM
 
     def has_come(self, finding: Finding) -> bool:
-        """A process that died without anybody's stop has ended; after a stop there may follow a removal or a start."""
+        """Take note of a look, and answer."""
         now = time.monotonic()
         if now - self._began >= SETTLE.total_seconds():
             return True
         if finding.state is not ContainerState.EXITED:
-            self._saw_dead, self._ended_at = finding.state is ContainerState.DEAD, None
+            was_stopped = finding.state is not ContainerState.DEAD or _is_being_stopped(finding)
+            self._calm, self._ended_at = AFTER_STOP if was_stopped else timedelta(0), None
             return False
         self._ended_at = self._ended_at or now
-        return self._saw_dead or now - self._ended_at >= CALM.total_seconds() or _is_long_ago(finding)
+        return now - self._ended_at >= self._calm.total_seconds() or _is_long_ago(finding)
+
+
+def _is_being_stopped(finding: Finding) -> bool:
+    """Whether somebody stops the container through Podman."""
+    return finding.container is not None and finding.container.being_stopped
 
 
 def _is_long_ago(finding: Finding) -> bool:

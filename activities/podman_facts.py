@@ -71,7 +71,8 @@ def listed(entry: Mapping[str, Any], processes: Processes) -> Managed | None:
     if owner is None:
         return None
     container_id, pid = str(entry["Id"]), int(entry.get("Pid") or 0)
-    state = _state(str(entry.get("State", "")), container_id, pid, processes)
+    said = str(entry.get("State", ""))
+    state = _state(said, container_id, pid, processes)
     ended = state is ContainerState.EXITED
     return Managed(
         container_id=container_id,
@@ -82,6 +83,7 @@ def listed(entry: Mapping[str, Any], processes: Processes) -> Managed | None:
         started_at=_from_epoch(entry.get("StartedAt")),
         exit=exit_from(int(entry.get("ExitCode") or 0), _from_epoch(entry.get("ExitedAt"))) if ended else None,
         health=_health(str(entry.get("Status") or "")),
+        being_stopped=said.lower() == "stopping",
     )
 
 
