@@ -89,7 +89,7 @@ class Supervision:
         self._contact = autonomy.contact if autonomy else Contact()
         self._beliefs = Beliefs(companions)
         self._deaths = Deaths(self._died)
-        self._teller = Teller(client, sight.host, on_contact=self._note_contact)
+        self._teller = Teller(client, sight.host, on_contact=self._contact.note)
         self._inspection = Inspection(
             engine=engine,
             sight=sight,
@@ -144,7 +144,7 @@ class Supervision:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Watch in the background. The fence is filled before this begins: no stale attempt may come first."""
-        lives = [asyncio.create_task(self._watch()), asyncio.create_task(self._follow_events())]
+        lives = [asyncio.create_task(life) for life in (self._watch(), self._follow_events(), self._mind_contact())]
         try:
             yield
         finally:
@@ -156,8 +156,13 @@ class Supervision:
     async def resync(self, reason: ResyncReason) -> ResyncReport:
         """Drop what is believed, and start from what Temporal wants and Podman has. Raises EngineFault or RPCError."""
         async with self._one_resync:
-            self._asked = None
-            resynced = await self._resync.make(reason)
+            asked, self._asked = self._asked, None
+            try:
+                resynced = await self._resync.make(reason)
+            except BaseException:
+                self._asked = asked
+                self._wake.set()
+                raise
             spread = random.uniform(1 - RESYNC_JITTER, 1 + RESYNC_JITTER)  # noqa: S311 - no secret depends on it
             self._next_resync = time.monotonic() + self._resync_every.total_seconds() * spread
             self._contact.note(True)
@@ -232,12 +237,14 @@ class Supervision:
     async def _knock(self) -> None:
         """Ask Temporal whether it is back. Raises RPCError while it is not."""
         await self._client.workflow_service.get_system_info(GetSystemInfoRequest(), timeout=KNOCK_TIMEOUT)
-        self._note_contact(True)
+        self._contact.note(True)
 
-    def _note_contact(self, answers: bool) -> None:
-        """Every message tells whether Temporal answers. When it does again, everything is looked at anew."""
-        if answers is not self._contact.is_there:
-            self._contact.note(answers)
+    async def _mind_contact(self) -> None:
+        """Whoever sends something may learn that Temporal is away, or back; when it is, everything is looked at anew."""
+        while True:
+            await self._contact.lost()
+            self._wake.set()
+            await self._contact.restored()
             self.ask(ResyncReason.RECONNECT)
 
     async def _compare(self) -> None:
