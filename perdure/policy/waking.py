@@ -17,9 +17,10 @@ from perdure.policy.backoff import uniform
 
 WAKES_PER_SECOND = 8
 """A host that pulls large images is busy with fewer, and five hundred that wait are woken in a minute."""
-LOOK_AGAIN_SECONDS = (2.0, 3.0)
+LOOK_AGAIN_SECONDS = (1.5, 2.5)
 LONG_OUTAGE = timedelta(minutes=10)
-"""Until then the time between two looks doubles, to six seconds at most: what is away for long needs less hurry."""
+"""Until then the time between two looks grows, to six seconds at most: what is away for long needs less hurry."""
+GROWTH = 1.4
 WHILE_THERE = 3
 """What answers is looked at this much less often: who fails has it looked at at once."""
 FIRST_REST = timedelta(seconds=4)
@@ -31,7 +32,7 @@ OUTAGE_WAIT_SECONDS = (8.0, 16.0)
 
 def look_again(lasted: timedelta, *, is_there: bool, seed: str, n: int) -> timedelta:
     """The time to the next look, after a cause has been as it is for so long."""
-    scale = WHILE_THERE if is_there else 1 + min(1.0, lasted / LONG_OUTAGE)
+    scale = WHILE_THERE if is_there else 1 + GROWTH * min(1.0, lasted / LONG_OUTAGE)
     return timedelta(seconds=scale * uniform(seed, n, *LOOK_AGAIN_SECONDS))
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -21,6 +21,7 @@ from activities.control import ControlActivities
 from activities.dependencies import PACE, DependencyActivities, Pace
 from activities.fence import Fence
 from activities.tidings import Tidings
+from activities.wake import Wake
 from perdure.model.host import HostState, HostStatus
 from perdure.model.messages import ApplyRequest, AttemptOutcome, RetryRequest
 from perdure.model.observation import ContainerState, Live, Observation
@@ -238,7 +239,7 @@ async def fleet_of(
 
 
 @asynccontextmanager
-async def host_workers(fleet: Fleet, host: str = HOST) -> AsyncIterator[None]:
+async def host_workers(fleet: Fleet, host: str = HOST, *, wake: Wake | None = None) -> AsyncIterator[None]:
     """The two workers of a host."""
     present = fleet.attendance if host == HOST else Attendance(fleet.client, host)
     fence = Fence(partial(current_incarnation, fleet.client, host))
@@ -248,6 +249,7 @@ async def host_workers(fleet: Fleet, host: str = HOST) -> AsyncIterator[None]:
         fence=fence,
         on_running=fleet.live.__setitem__,
         on_removed=fleet.forget,
+        wake=wake,
     )
     throttle = timedelta(milliseconds=200)
     worker = partial(
@@ -261,5 +263,6 @@ async def host_workers(fleet: Fleet, host: str = HOST) -> AsyncIterator[None]:
             task_queue=names.host_queue(host), activities=[work.ensure, work.stop, present.supervise, present.resync]
         ),
         worker(task_queue=names.pull_queue(host), activities=[work.pull]),
+        wake.running() if wake else nullcontext(),
     ):
         yield
