@@ -134,10 +134,10 @@ class Perdure:
         return process if process is not None and process.pid != before.pid else None
 
     async def _is_supervised_by(self, worker: Process) -> bool:
-        """Whether the workflow of the host knows that this process has looked at all containers and watches them."""
+        """Whether the workflow of the host was told by this very process that it has looked at everything, and watches it."""
         description = await self._temporal.get_workflow_handle(names.host_id(HOST)).describe()
         status = await description.memo_value(names.MEMO_STATUS, type_hint=HostStatus)
-        is_its_own = status.worker is not None and status.worker.identity == names.worker_identity(
-            "host", HOST, worker.pid
-        )
-        return is_its_own and status.state is HostState.READY
+        identity = names.worker_identity("host", HOST, worker.pid)
+        if status.worker is None or status.worker.identity != identity or status.last_resync is None:
+            return False
+        return status.state is HostState.READY and status.last_resync.at >= status.worker.started_at

@@ -18,7 +18,7 @@ from perdure.model.states import State
 
 STEPS = 4
 """The requests are counted with this part of the containers, then with all: more containers must not mean more requests."""
-POLLS = (
+ALWAYS = (
     "PollWorkflowTaskQueue",
     "PollActivityTaskQueue",
     "PollNexusTaskQueue",
@@ -55,18 +55,19 @@ async def resync(scene: Scene) -> list[Figure]:
 
 
 async def _resyncs(scene: Scene) -> tuple[Sequence[float], Sequence[float], dict[str, float]]:
-    """How long some resyncs took, how long the answer took, and how many requests of each kind the smallest one sent."""
+    """How long some resyncs took, how long the answer took, and the median of the requests of each kind."""
     counts = Requests(scene.stage)
     took, asked = [], []
     sent: list[Counter[str]] = []
     for _ in range(scene.rounds.resync):
-        before = counts.podman() + counts.temporal()
+        before = await counts.so_far()
         begun = time.time()
         report = await scene.perdure.fleet.resync(HOST)
         asked.append(time.time() - begun)
         took.append(report.took.total_seconds())
-        sent.append(counts.podman() + counts.temporal() - before)
-    return took, asked, {kind: statistics.median(one[kind] for one in sent) for kind in set().union(*sent) - set(POLLS)}
+        sent.append(await counts.so_far() - before)
+    kinds = sorted(set().union(*sent) - {f"Temporal {kind}" for kind in ALWAYS})
+    return took, asked, {kind: statistics.median(one[kind] for one in sent) for kind in kinds}
 
 
 async def lost(scene: Scene) -> list[Figure]:

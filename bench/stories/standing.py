@@ -35,7 +35,7 @@ async def standing(scene: Scene) -> list[Figure]:
 async def _idle(scene: Scene, fresh: dict[Contestant, tuple[str, ...]]) -> list[Figure]:
     """CPU seconds in a minute without change, of all processes together."""
     requests = Requests(scene.stage)
-    asked = requests.temporal(), requests.podman()
+    asked = await requests.so_far()
     before = {contestant: contestant.cpu() for contestant in fresh}
     await asyncio.sleep(scene.rounds.idle.total_seconds())
     minutes = scene.rounds.idle.total_seconds() / 60
@@ -43,8 +43,7 @@ async def _idle(scene: Scene, fresh: dict[Contestant, tuple[str, ...]]) -> list[
         contestant: {part: (value - before[contestant][part]) / minutes for part, value in contestant.cpu().items()}
         for contestant in fresh
     }
-    temporal = {f"Temporal {kind}": count for kind, count in (requests.temporal() - asked[0]).items()}
-    podman = {f"Podman {kind}": count for kind, count in (requests.podman() - asked[1]).items()}
+    sent = await requests.so_far() - asked
     cpu = {contestant.name: [sum(used.values())] for contestant, used in parts.items()}
     memory = {contestant.name: [contestant.memory()] for contestant in fresh}
     count = scene.rounds.workloads
@@ -55,7 +54,7 @@ async def _idle(scene: Scene, fresh: dict[Contestant, tuple[str, ...]]) -> list[
             cpu.pop(scene.perdure.name),
             Aim(1.0),
             cpu,
-            parts[scene.perdure] | temporal | podman,
+            parts[scene.perdure] | dict(sent),
         ),
         Figure(f"memory with {count} running, PSS", "MiB", memory.pop(scene.perdure.name), peers=memory),
     ]
