@@ -180,7 +180,7 @@ async def test_after_a_reboot_the_same_container_runs_again(tmp_path: Path) -> N
         try:
             before = await workload.ensure()
             (managed,) = await workload.containers()
-            pull_the_plug(podman, managed)
+            pull_the_plug(podman, managed.container_id)
             await asyncio.to_thread(podman.start)
             assert [managed.state for managed in await workload.containers()] == [ContainerState.CREATED]
             after = await workload.ensure()

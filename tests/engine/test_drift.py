@@ -109,7 +109,7 @@ async def double(scene: Scene) -> None:
 
 
 async def reboot(scene: Scene) -> None:
-    await asyncio.to_thread(pull_the_plug, scene.podman, scene.container)
+    await asyncio.to_thread(pull_the_plug, scene.podman, scene.container.container_id)
     await asyncio.to_thread(scene.podman.start)
 
 
