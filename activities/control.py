@@ -9,8 +9,11 @@ from datetime import datetime, timedelta
 from temporalio import activity
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
 
+from perdure.model.host import HostStatus
 from perdure.model.messages import HostPresence
+from perdure.policy.hosts import latest
 from perdure.wire import names
 from perdure.wire.contract import CentralDefaults, PresenceRequest
 
@@ -30,7 +33,19 @@ class ControlActivities:
     async def host_presence(self, request: PresenceRequest) -> HostPresence:
         """Tell whether a host took up an activity, and whether its worker answers."""
         alive, seen_at = await self._last_sign(names.host_queue(request.host))
+        seen_at = latest(seen_at, await self._remembered_sign(request.host))
         return HostPresence(picked_up=await self._is_picked_up(request), alive=alive, seen_at=seen_at)
+
+    async def _remembered_sign(self, host: str) -> datetime | None:
+        """What the host's workflow remembers: the server forgets a dead worker soon."""
+        try:
+            description = await self._client.get_workflow_handle(names.host_id(host)).describe()
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                return None
+            raise
+        told = await description.memo_value(names.MEMO_STATUS, None)
+        return HostStatus.model_validate(told).seen_at if told is not None else None
 
     async def _is_picked_up(self, request: PresenceRequest) -> bool:
         """An activity that is not pending any more was picked up too."""

@@ -14,12 +14,15 @@ from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from activities.watchdog import Watchdog
+from perdure.model.host import HostState, WorkerInfo
+from perdure.model.host_record import HostRecord
 from perdure.model.messages import ApplyRequest, AttemptOutcome, Outcome
 from perdure.model.record import Record
 from perdure.wire import names
 from tests.fakes.engine import FakeEngine
 from tests.support.temporal import TemporalServer
 from tests.support.waiting import eventually_async
+from tests.workflow.attendance import Attendance
 from tests.workflow.conftest import terminate_all
 from tests.workflow.fleet import HOST, Fleet, fleet_of, spec
 
@@ -85,6 +88,48 @@ async def test_a_workload_that_cannot_be_replayed_gets_a_new_run(
     await terminate_all(client)
 
 
+@workflow.defn(name=names.HOST_WORKFLOW)
+class ImpostorHost:
+    """Takes signs as the real one does, and writes a history that the real one never would."""
+
+    @workflow.signal(name=names.WORKER_STARTED)
+    def worker_started(self, worker: WorkerInfo) -> None:
+        """Ignore it."""
+
+    @workflow.run
+    async def run(self, carried: HostRecord | None) -> None:
+        """Sleep where the real one acts."""
+        await workflow.sleep(timedelta(milliseconds=10), summary="not what the real one does")
+        await workflow.wait_condition(lambda: False)
+
+
+async def test_a_host_that_cannot_be_replayed_gets_a_new_run(
+    watchful_server: TemporalServer, engine: FakeEngine
+) -> None:
+    """Else it would never be lost, and never be back."""
+    client: Client = await watchful_server.connect()
+    environment = WorkflowEnvironment.from_client(client)
+    attendance = Attendance(client, HOST)
+    async with Worker(
+        client, task_queue=names.CONTROL_QUEUE, workflows=[ImpostorHost], workflow_runner=UnsandboxedWorkflowRunner()
+    ):
+        await attendance.start(1)
+        await asyncio.sleep(0.5)
+    async with fleet_of(environment, engine) as fleet:
+        await attendance.start(2)
+        watchdog = Watchdog(client, failures=2)
+        async with asyncio.timeout(60):
+            while not await watchdog.look():
+                await asyncio.sleep(0.5)
+
+        async def is_ready() -> bool:
+            status = await fleet.host_status()
+            return status.state is HostState.READY
+
+        await eventually_async(is_ready, within=30, what="the host answers")
+    await terminate_all(client)
+
+
 async def test_a_new_run_adopts_the_container(real_fleet: Fleet, engine: FakeEngine) -> None:
     """The incarnation is the same, so nothing is restarted."""
     await real_fleet.apply("web", spec("reg/app:1"))
@@ -103,7 +148,7 @@ async def test_a_new_run_adopts_the_container(real_fleet: Fleet, engine: FakeEng
     assert (await real_fleet.apply("web", spec("reg/app:1"))).outcome == "unchanged"
 
 
-@pytest.mark.parametrize("name", [names.APPLY, names.RETRY_NOW, names.REPORT, names.OBSERVE])
+@pytest.mark.parametrize("name", [names.APPLY, names.RETRY_NOW, names.REPORT, names.OBSERVE, names.HOST_CHANGED])
 async def test_a_signal_without_its_argument_harms_nobody(real_fleet: Fleet, engine: FakeEngine, name: str) -> None:
     """The Web UI sends one at a click. It must not fail the workflow's task, for no reset would get rid of it."""
     engine.images |= {"reg/app:1", "reg/app:2"}
