@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from client import applying, forgetting, hosts, listing, planning, resyncing
-from client.applying import Applying, ApplyResult
+from client import applied_before, applying, cycles, forgetting, hosts, listing, planning, resyncing
+from client.applying import Applying, ApplyResult, Wish
 from client.errors import Ambiguous, NotFound
 from client.hosts import EVERY_HOST, HostFilters, HostView
 from client.listing import EVERYTHING, Filters
@@ -118,9 +118,9 @@ class Reconciler:
             One result for each workload, in the order of the manifests. A server that dies in the middle is told of there.
 
         Raises:
-            Duplicate, TooLarge: nothing was sent.
+            Duplicate, TooLarge, Circular: nothing was sent.
         """
-        wishes = applying.prepare(manifests, expect_generation=expect_generation, by=self._by)
+        wishes = await self._prepared(manifests, expect_generation)
         batch = Applying(self._client, wishes, listener)
         results = await batch.send()
         if wait is Wait.NONE:
@@ -134,9 +134,16 @@ class Reconciler:
         return await self._told(until_running(self._client, results, max(left, timedelta(0))))
 
     async def plan(self, manifests: Sequence[Manifest]) -> tuple[planning.Planned, ...]:
-        """What ``apply`` would do to each workload."""
-        wishes = applying.prepare(manifests, expect_generation=None, by=self._by)
+        """What ``apply`` would do to each workload. Raises what ``apply`` raises before it sends anything."""
+        wishes = await self._prepared(manifests, None)
         return await self._told(planning.plan(self._client, wishes))
+
+    async def _prepared(self, manifests: Sequence[Manifest], expect_generation: int | None) -> Sequence[Wish]:
+        """What is to be sent, if nothing stands against it, also not in what was applied before."""
+        wishes = applying.prepare(manifests, expect_generation=expect_generation, by=self._by)
+        targets = [wish.target for wish in wishes]
+        cycles.refuse(targets, await self._told(applied_before.dependencies(self._client, targets)))
+        return wishes
 
     async def status(self, host: str, name: str) -> WorkloadStatus:
         """The latest of one workload. Raises NotFound."""

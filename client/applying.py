@@ -20,6 +20,7 @@ from temporalio.client import Client, WorkflowUpdateFailedError, WorkflowUpdateR
 from temporalio.common import SearchAttributePair, TypedSearchAttributes, WorkflowIDConflictPolicy
 from temporalio.service import RPCError, RPCStatusCode
 
+from client import cycles
 from client.errors import Duplicate, Incompatible, TooLarge
 from client.presence import Attendance
 from client.statuses import unaccepted
@@ -100,6 +101,11 @@ class Wish:
     request: ApplyRequest
 
     @property
+    def label(self) -> str:
+        """``HOST/NAME``."""
+        return f"{self.target.host}/{self.target.name}"
+
+    @property
     def nothing_yet(self) -> ApplyResult:
         """The result before anything was done."""
         return ApplyResult(self.target.host, self.target.name, self.request.apply_id)
@@ -113,6 +119,7 @@ def prepare(manifests: Sequence[Manifest], *, expect_generation: int | None, by:
 
     Raises:
         Duplicate: two manifests want the same workload.
+        Circular: some would wait for each other.
         TooLarge: one is larger than what can be sent.
     """
     wishes: dict[tuple[str, str], Wish] = {}
@@ -139,6 +146,7 @@ def prepare(manifests: Sequence[Manifest], *, expect_generation: int | None, by:
                     "Put large files on the host or into the image, and mount them.",
                 )
             wishes[target.host, target.name] = Wish(target, request)
+    cycles.refuse(wish.target for wish in wishes.values())
     return list(wishes.values())
 
 
@@ -164,13 +172,22 @@ class Applying:
         return tuple(self._results.values())
 
     async def send(self) -> tuple[ApplyResult, ...]:
-        """Send all; after the first failure of the server nothing more. The results say what was accepted and what not."""
+        """Send all, each behind those that it depends on; after the first failure of the server nothing more.
+
+        So nobody mistakes what a workload is now for what it was asked to be. The results say what was accepted and what not.
+        """
         slots = asyncio.Semaphore(SENDS_AT_ONCE)
+        sent = {wish.label: asyncio.Event() for wish in self._wishes}
 
         async def send(wish: Wish) -> None:
-            async with slots:
-                if not self._server_failed.is_set():
-                    await self._send(wish)
+            for label in wish.target.spec.depends_on.keys() & sent.keys():
+                await sent[label].wait()
+            try:
+                async with slots:
+                    if not self._server_failed.is_set():
+                        await self._send(wish)
+            finally:
+                sent[wish.label].set()
 
         await asyncio.gather(*(send(wish) for wish in self._wishes))
         return self.results
@@ -188,7 +205,7 @@ class Applying:
         container = target.spec.container
         now = datetime.now(UTC)
         first = unaccepted(target.host, target.name, request.manifest, container.image, now)
-        label = f"{target.host}/{target.name}"
+        first = first.model_copy(update={"depends_on": target.spec.depends_on})
         try:
             await self._client.start_workflow(
                 names.WORKLOAD_WORKFLOW,
@@ -210,7 +227,7 @@ class Applying:
                     ]
                 ),
                 static_summary=f"container {target.name} of host {target.host}",
-                static_details=_DETAILS.format(label=label),
+                static_details=_DETAILS.format(label=wish.label),
                 rpc_timeout=SEND_TIMEOUT,
             )
         except RPCError as error:

@@ -7,6 +7,7 @@ ReconcilerError
 ├── Ambiguous         a bare name that several hosts have
 ├── TooLarge          an apply that Temporal would not take; nothing was sent
 ├── Duplicate         two manifests want the same workload; nothing was sent
+├── Circular          workloads that would wait for each other; nothing was sent
 ├── NoWorker          nobody does the work: no control worker, or none on the host
 ├── Parked            it failed for good, so there is nothing to wait for
 ├── Superseded        a newer apply, or a removal, took the place of what was waited for
@@ -69,6 +70,10 @@ class TooLarge(ReconcilerError):
 
 class Duplicate(ReconcilerError):
     """Two manifests want the same workload."""
+
+
+class Circular(ReconcilerError):
+    """Workloads that would wait for each other for ever."""
 
 
 class NoWorker(ReconcilerError):

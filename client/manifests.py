@@ -55,15 +55,23 @@ def load(sources: Sequence[str], *, stdin: BinaryIO | None = None) -> list[Loade
         ManifestError: Anything is wrong with any of them.
     """
     problems: list[Problem] = []
-    loaded: list[LoadedManifest] = []
+    documents: list[tuple[str, Node, Manifest]] = []
     claims: dict[tuple[str, str], _Claim] = {}
     for file, raw in _read(sources, stdin, problems):
         for document, manifest in _manifests(file, raw, problems):
-            loaded.append(LoadedManifest(manifest, file, document.line))
+            documents.append((file, document, manifest))
             problems.extend(_claim(file, document, manifest, claims))
+    problems.extend(_cycles(documents))
     if problems:
         raise ManifestError(tuple(problems))
-    return loaded
+    return [LoadedManifest(manifest, file, document.line) for file, document, manifest in documents]
+
+
+def _cycles(documents: Sequence[tuple[str, Node, Manifest]]) -> Iterator[Problem]:
+    """Workloads that wait for each other, in one manifest or across several."""
+    from client import cycles  # noqa: PLC0415 - as slow to load as the others
+
+    yield from cycles.in_files(documents)
 
 
 def _read(sources: Sequence[str], stdin: BinaryIO | None, problems: list[Problem]) -> Iterator[tuple[str, bytes]]:

@@ -69,6 +69,7 @@ def _with(answer: AttemptOutcome, outcome: Outcome, status: WorkloadStatus) -> A
     return answer.model_copy(
         update={
             "outcome": outcome,
+            "message": "",
             "state": status.state,
             "substate": status.substate,
             "error": status.last_error,

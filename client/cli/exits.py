@@ -116,6 +116,7 @@ def of_error(error: Exception) -> Exit | None:
         (ManifestError, Exit.USAGE),
         (errors.TooLarge, Exit.USAGE),
         (errors.Duplicate, Exit.USAGE),
+        (errors.Circular, Exit.USAGE),
         (errors.Ambiguous, Exit.USAGE),
         (errors.NotFound, Exit.NOT_FOUND),
         (errors.NoWorker, Exit.UNREACHABLE),

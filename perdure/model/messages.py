@@ -87,7 +87,7 @@ class AttemptOutcome(Model):
     error: LastError | None = None
     live: Live | None = None
     message: str = ""
-    """For the outcomes that refuse: why."""
+    """For the outcomes that refuse: why. For what waits: for whom."""
 
 
 class ReportKind(StrEnum):

@@ -36,8 +36,8 @@ def _course_outcome(record: Record) -> AttemptOutcome | None:
     if record.course is Course.PARKED:
         return _outcome(record, Outcome.GAVE_UP if record.substate is Substate.GAVE_UP else Outcome.REJECTED)
     if record.course is Course.DEPENDENCIES:
-        waits_for = f"it waits: {dependencies.listed(record.waiting_on)}"
-        return _outcome(record, Outcome.WAITING, waits_for) if record.waiting_on else None
+        waits_for = dependencies.listed(record.waiting_on)
+        return _outcome(record, Outcome.WAITING, waits_for) if waits_for else None
     if record.failing or record.substate is Substate.RESTART_BACKOFF:
         return _outcome(record, Outcome.RETRYING)
     host_is_lost = record.host_lost_at is not None and record.course in transitions.WORKING

@@ -14,6 +14,7 @@ from perdure.model.manifest import Manifest
 from perdure.model.workload import (
     BindMount,
     ContainerSpec,
+    DependencyCondition,
     File,
     Healthcheck,
     PortMapping,
@@ -69,6 +70,7 @@ def test_every_key_arrives_in_the_normal_form() -> None:
         resources={"memory": "128Mi", "cpus": 0.5, "pids": 200},
         healthcheck={"test": ["CMD", "true"], "interval": "10s", "timeout": "5s", "retries": 2, "startPeriod": "1s"},
         stop={"signal": "int", "timeout": "20s"},
+        dependsOn={"edge-2/db": "healthy"},
         restart="onFailure",
         restartBackoff={"initial": "2s", "maximum": "60s", "resetAfter": "5m", "limit": 7},
         retry={"initialInterval": "1s", "maximumInterval": "60s", "giveUpAfter": "2h"},
@@ -111,6 +113,7 @@ def test_every_key_arrives_in_the_normal_form() -> None:
             stop=StopOptions(signal="SIGINT", timeout=timedelta(seconds=20)),
         ),
         pull_policy=PullPolicy.NEWER,
+        depends_on={"edge-2/db": DependencyCondition.HEALTHY},
         restart=RestartPolicy.ON_FAILURE,
         restart_backoff=RestartBackoff(
             initial=timedelta(seconds=2), maximum=timedelta(minutes=1), reset_after=timedelta(minutes=5), limit=7

@@ -371,11 +371,14 @@ def test_a_key_of_a_workload_at_the_top_is_sent_further_in() -> None:
     ]
 
 
-def test_depends_on_is_refused_by_name() -> None:
-    (problem,) = problems(f"{GOOD}    dependsOn: {{db: running}}\n")
-    assert problem.startswith(
-        "7:5: workloads.web: dependsOn: dependencies between workloads are not available in this version"
-    )
+def test_a_dependency_that_is_not_there_is_told_at_its_place() -> None:
+    assert problems(f"{GOOD}    dependsOn:\n      wob: running\n") == [
+        "8:7: workloads.web.dependsOn.wob: there is no workload 'wob' in this manifest | did you mean web?"
+    ]
+    text = GOOD.replace("workloads:", "defaults: {dependsOn: {db: running}}\nworkloads:") + WEB.replace("web:", "api:")
+    (problem,) = problems(text)
+    assert problem.startswith("3:24: defaults.dependsOn.db: there is no workload 'db' in this manifest")
+    assert problem.endswith("write HOST/NAME for a workload of another manifest")
 
 
 def test_an_ankaios_manifest_is_told_so_at_its_version() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from perdure.model.manifest import NOT_YET
 from tests.unit.manifests import complaints, complaints_of, document
 
 TOO_LONG = "x" * 300
@@ -174,7 +173,25 @@ RULES: list[tuple[dict[str, Any], str, str]] = [
     # keys
     ({"pull_policy": "always"}, "pull_policy", "not permitted"),
     ({"restartpolicy": "always"}, "restartpolicy", "not permitted"),
-    ({"dependsOn": {"db": "running"}}, "dependsOn", "not permitted"),
+    # dependencies
+    (
+        {"dependsOn": {"DB": "running"}},
+        "dependsOn.DB.[key]",
+        "must be the NAME of a workload of this manifest, or HOST/NAME",
+    ),
+    ({"dependsOn": {"a/b/c": "running"}}, "dependsOn.a/b/c.[key]", "is not a valid dependency"),
+    ({"dependsOn": {"a/": "running"}}, "dependsOn.a/.[key]", "is not a valid dependency"),
+    ({"dependsOn": {"a/db": "up"}}, "dependsOn.a/db", "'running', 'healthy', 'succeeded' or 'failed'"),
+    ({"dependsOn": ["a/db"]}, "dependsOn", "dictionary"),
+    ({"dependsOn": {"db": "running"}}, "dependsOn.db.[key]", "no workload 'db' in this manifest | write HOST/NAME"),
+    ({"dependsOn": {"webb": "running"}}, "dependsOn.webb.[key]", "did you mean web?"),
+    ({"dependsOn": {"web": "running"}}, "dependsOn.web.[key]", "cannot depend on itself"),
+    ({"dependsOn": {"edge-1/web": "failed"}}, "dependsOn.edge-1/web.[key]", "cannot depend on itself"),
+    (
+        {"dependsOn": {f"edge-2/w{n}": "running" for n in range(101)}},
+        "dependsOn",
+        "101 dependencies, and 100 are the most",
+    ),
 ]
 
 
@@ -249,7 +266,3 @@ def test_a_workload_that_is_too_long_to_send_is_refused() -> None:
 @pytest.mark.parametrize("revision", [-1, "1", 1.0, True, 2**53 + 1], ids=repr)
 def test_a_revision_is_a_whole_number_from_zero(revision: Any) -> None:
     assert list(complaints({**document(), "revision": revision})) == ["revision"]
-
-
-def test_a_key_of_a_later_version_is_known_by_name() -> None:
-    assert set(NOT_YET) == {"dependsOn"}

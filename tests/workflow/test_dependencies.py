@@ -64,7 +64,7 @@ async def test_an_apply_is_answered_while_it_waits(fleet: Fleet, engine: FakeEng
     outcome = await fleet.apply("web", web)
     assert outcome.outcome is Outcome.WAITING
     assert outcome.message == (
-        "it waits: edge-1/db does not exist yet, wanted: running; edge-2/cache does not exist yet, wanted: healthy"
+        "edge-1/db does not exist yet, wanted: running; edge-2/cache does not exist yet, wanted: healthy"
     )
     assert (await fleet.apply("web", web)).outcome is Outcome.WAITING
     assert not engine.starts

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who comes before whom, and who waits for himself in the end.
+"""Who depends on himself in the end.
 
 A graph says for each node which ones it depends on. What a node depends on need not be a node itself.
 """
@@ -16,15 +16,7 @@ N = TypeVar("N", bound=Hashable)
 Graph = Mapping[N, Collection[N]]
 
 
-def dependencies_first(graph: Graph[N]) -> tuple[N, ...]:
-    """The nodes, each behind those that it depends on. Raises ValueError where some depend on each other."""
-    try:
-        return tuple(node for node in TopologicalSorter(graph).static_order() if node in graph)
-    except CycleError as error:
-        raise ValueError(f"no order: {error.args[1]}") from error
-
-
-def cycles(graph: Graph[N], through: Iterable[N]) -> Iterator[tuple[N, ...]]:
+def find_cycles(graph: Graph[N], through: Iterable[N]) -> Iterator[tuple[N, ...]]:
     """For each of these nodes that depends on itself in the end, a shortest way back, from the node to itself.
 
     A node that stands in one that was told already tells no other.
