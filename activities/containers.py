@@ -176,7 +176,9 @@ class ContainerActivities:
         async def work() -> StopResult:
             async with self._fence.admit(request.ticket, Phase.STOP):
                 host, name = request.ticket.host, request.ticket.name
-                removed = await self._engine.ensure_absent(self._client.namespace, host, name, request.grace)
+                removed = await self._engine.ensure_absent(
+                    self._client.namespace, host, name, request.grace, fleet_id=self._fleet_id
+                )
                 self._on_removed(name)
                 return StopResult(removed=removed)
 

@@ -45,6 +45,11 @@ class Ownership:
     fleet_id: str = ""
     """Of the Temporal namespace: two servers may both have a fleet of one name, and each knows only its own workloads."""
 
+    def is_same_workload(self, other: Ownership) -> bool:
+        """Whether both belong to one workload, of whatever life and generation."""
+        mine, theirs = ((one.fleet_id, one.fleet, one.host, one.workload) for one in (self, other))
+        return mine == theirs
+
 
 @dataclass(frozen=True, slots=True)
 class Managed:
@@ -138,17 +143,17 @@ class Engine(Protocol):
         """Make this container the only one of its workload that lives, and let it run.
 
         An equal container (same incarnation and spec hash) is adopted if it runs, started if it does not, made again if it is
-        broken. Every other container of the same workload on this host (same fleet, host and workload labels) is stopped and
+        broken. Every other container of the same workload on this host (same fleet, fleet id, host and workload) is stopped and
         removed after the new one was made and before it is started. A container of somebody else is never touched.
         Raises ImageMissing where the image is not local, and Superseded where a newer generation of the same incarnation is
         there already, before anything was changed.
         """
 
-    async def ensure_absent(self, fleet: str, host: str, workload: str, grace: timedelta) -> int:
+    async def ensure_absent(self, fleet: str, host: str, workload: str, grace: timedelta, *, fleet_id: str = "") -> int:
         """Stop and remove every container of the workload, and the files written for it. Returns how many were removed."""
 
     async def list_managed(self, fleet: str, host: str, workload: str | None = None) -> list[Managed]:
-        """Our containers, running or not: the truth about the host, by one call."""
+        """The containers of a fleet of this name, running or not: the truth about the host, by one call."""
 
     async def exit_of(self, container_id: str) -> LastExit | None:
         """How a container ended; None while it runs or when it is gone."""

@@ -100,9 +100,10 @@ class Convergence:
             f"it was made again {ROUNDS} times and is still broken",
         )
 
-    async def ensure_absent(self, fleet: str, host: str, workload: str, grace: timedelta) -> int:
+    async def ensure_absent(self, fleet: str, host: str, workload: str, grace: timedelta, fleet_id: str) -> int:
         """See ``Engine.ensure_absent``."""
-        found = await self.listed(fleet, host, workload, Phase.STOP)
+        listed = await self.listed(fleet, host, workload, Phase.STOP)
+        found = [managed for managed in listed if managed.owner.fleet_id == fleet_id]
         removals = (self._remover.remove(managed.container_id, grace, Phase.STOP) for managed in found)
         outcomes = await asyncio.gather(*removals, return_exceptions=True)
         for outcome in outcomes:
@@ -116,10 +117,11 @@ class Convergence:
 
     async def _try_running(self, name: str, spec: ContainerSpec, owner: Ownership) -> Live | None:
         """One round; None where something broken was cleared away, and the next round may succeed."""
-        found, image = await asyncio.gather(
+        listed, image = await asyncio.gather(
             self.listed(owner.fleet, owner.host, owner.workload, Phase.START),
             self._api.image(spec.image, Phase.START),
         )
+        found = [managed for managed in listed if managed.owner.is_same_workload(owner)]
         _refuse_stale(found, owner)
         mounted = await asyncio.to_thread(self._files.write, owner.host, owner.workload, spec.files)
         keep = await self._usable(_equal(found, owner))
@@ -183,7 +185,7 @@ class Convergence:
             await self._remover.free_name(name, Phase.START)
             return
         theirs = owner_of(holder["Config"].get("Labels"))
-        if theirs is None or (theirs.fleet, theirs.host, theirs.workload) != (owner.fleet, owner.host, owner.workload):
+        if theirs is None or not theirs.is_same_workload(owner):
             raise fault
 
     async def _start(

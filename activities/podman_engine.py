@@ -98,10 +98,10 @@ class PodmanEngine:
             container = container_name(name, owner.generation, owner.incarnation)
             return await self._convergence.ensure_running(container, spec, owner)
 
-    async def ensure_absent(self, fleet: str, host: str, workload: str, grace: timedelta) -> int:
+    async def ensure_absent(self, fleet: str, host: str, workload: str, grace: timedelta, *, fleet_id: str = "") -> int:
         """Stop and remove every container of the workload, and the files written for it."""
         async with self._workload(fleet, host, workload):
-            return await self._convergence.ensure_absent(fleet, host, workload, grace)
+            return await self._convergence.ensure_absent(fleet, host, workload, grace, fleet_id)
 
     async def list_managed(self, fleet: str, host: str, workload: str | None = None) -> list[Managed]:
         """Our containers, running or not, by one call."""

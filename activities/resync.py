@@ -184,7 +184,9 @@ class Resync:
             if await describe_open(self._client, self._host, workload) is not None:
                 return
             logger.warning("an orphan is removed", extra={"host": self._host, "workload": workload})
-            await self._engine.ensure_absent(self._client.namespace, self._host, workload, ORPHAN_GRACE)
+            await self._engine.ensure_absent(
+                self._client.namespace, self._host, workload, ORPHAN_GRACE, fleet_id=self._sight.fleet_id
+            )
             self._beliefs.change(workload, None)
 
 

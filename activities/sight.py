@@ -50,7 +50,7 @@ class Sight:
         self._engine = engine
         self._fleet = fleet
         self.host = host
-        self._fleet_id = fleet_id
+        self.fleet_id = fleet_id
         self._hanging: asyncio.Task[list[Managed]] | None = None
 
     async def all(self) -> Seen:
@@ -58,7 +58,7 @@ class Sight:
         ours: dict[str, list[Managed]] = defaultdict(list)
         strangers = []
         for one in await self._bounded(self._engine.list_managed(self._fleet, self.host)):
-            if one.owner.fleet_id == self._fleet_id:
+            if one.owner.fleet_id == self.fleet_id:
                 ours[one.owner.workload].append(one)
             else:
                 strangers.append(one)
@@ -67,7 +67,7 @@ class Sight:
     async def of(self, workload: str) -> list[Managed]:
         """The containers of one workload. Raises EngineFault."""
         found = await self._engine.list_managed(self._fleet, self.host, workload)
-        return [one for one in found if one.owner.fleet_id == self._fleet_id]
+        return [one for one in found if one.owner.fleet_id == self.fleet_id]
 
     async def clear(self) -> None:
         """Wait until a look that was given up has ended: calls to a service that hangs must not pile up."""

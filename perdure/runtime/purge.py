@@ -22,13 +22,21 @@ REMOVALS_AT_ONCE: Final = 4
 TIMEOUT_SECONDS: Final = 60.0
 
 
-async def remove_containers(podman_url: str, fleet: str, host: str) -> int:
+async def remove_containers(podman_url: str, fleet: str, host: str, fleet_id: str | None) -> int:
     """Stop and remove the containers of a fleet on a host. Returns how many there were.
+
+    Args:
+        podman_url: of the Podman that has them.
+        fleet: by its name.
+        host: likewise.
+        fleet_id: of its very server, so that those of another one with a fleet of this name stay; None where it is not known.
 
     Raises:
         StackProblem: Podman does not answer, or refuses.
     """
     labels = [f"dev.perdure.fleet={fleet}", f"dev.perdure.host={host}"]
+    if fleet_id is not None:
+        labels.append(f"dev.perdure.fleet-id={fleet_id}")
     transport = httpx.AsyncHTTPTransport(uds=podman_url.removeprefix("unix://"))
     slots = asyncio.Semaphore(REMOVALS_AT_ONCE)
     async with httpx.AsyncClient(

@@ -43,7 +43,7 @@ from perdure.runtime.stack_record import (
     run_folder,
     write_record,
 )
-from perdure.runtime.temporal_server import TemporalServer, without_temporal
+from perdure.runtime.temporal_server import TemporalServer, fleet_id_of, without_temporal
 
 DEFAULT_FLEET: Final = "default"
 UI_PORT_OFFSET: Final = 1000
@@ -183,7 +183,8 @@ class Stack:
             if is_own:
                 await own.start()
             try:
-                removed = await remove_containers(last.podman_url, last.fleet, last.host)
+                fleet_id = fleet_id_of(self.home, last.fleet)
+                removed = await remove_containers(last.podman_url, last.fleet, last.host, fleet_id)
             finally:
                 if is_own:
                     await own.stop()

@@ -11,11 +11,14 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import sqlite3
 import sys
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from uuid import UUID
 
 from perdure.runtime.ports import LOOPBACK
 from perdure.runtime.problems import StackProblem
@@ -103,6 +106,19 @@ class TemporalServer:
             await process.wait()
             return False
         return process.returncode == 0 and answer.strip() == b"SERVING"
+
+
+def fleet_id_of(home: Path, fleet: str) -> str | None:
+    """The id of a fleet's namespace, read from the database: it is asked for after its server was stopped. None where it cannot be.
+
+    It stands in the labels of containers, and is all that tells them from those of another server with a fleet of this name.
+    """
+    try:
+        with closing(sqlite3.connect(f"{(home / DATABASE).as_uri()}?mode=ro", uri=True)) as database:
+            row = database.execute("SELECT id FROM namespaces WHERE name = ?", (fleet,)).fetchone()
+    except sqlite3.Error:
+        return None
+    return str(UUID(bytes=row[0])) if row else None
 
 
 def find_temporal() -> str:

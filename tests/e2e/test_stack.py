@@ -220,13 +220,16 @@ def test_two_stacks_run_side_by_side(new_home: NewHome, image: str, clean_podman
 def test_containers_outlive_the_stack_and_purge_removes_them(
     new_home: NewHome, image: str, clean_podman: IsolatedPodman
 ) -> None:
-    """Down leaves them alone; with --purge they go, with the state, but nobody else's does."""
+    """Down leaves them alone; with --purge they go, with the state, but not those of another server with the same names."""
     perdure = new_home()
     up(perdure)
     perdure("apply", "-f", perdure.manifest({"web": {"image": image}}))
-    foreign = clean_podman.run(image)
     mine = perdure.status("web")["live"]["containerId"]
     perdure("down")
+    shown = clean_podman.inspect(mine)
+    assert shown is not None
+    labels = {**shown["Config"]["Labels"], "dev.perdure.fleet-id": "another-server"}
+    foreign = clean_podman.run(image, options=tuple(f"--label={name}={value}" for name, value in labels.items()))
     assert clean_podman.is_alive(mine)
     assert perdure("down", "--purge").out.endswith(f"removed: 1 containers, and all state in {perdure.home}\n")
     assert clean_podman.inspect(mine) is None

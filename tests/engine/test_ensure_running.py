@@ -7,6 +7,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -252,6 +253,27 @@ async def test_a_foreign_container_with_our_name_is_never_touched(
     podman.cli("rm", "-f", "-t", "0", foreign)
     await workload.ensure()
     assert len(await workload.running()) == 1
+
+
+async def test_the_same_workload_of_another_server_is_never_touched(workload: Workload) -> None:
+    """Two Temporal servers may each have a fleet, a host and a workload of these names, on one Podman."""
+    other = replace(workload, fleet_id="another-server", incarnation="feedfacefeedface")
+    theirs = await other.ensure()
+    ours = await workload.ensure()
+    again = await workload.ensure(workload.spec(environment={"V": "2"}), generation=2)
+    assert again.container_id != ours.container_id
+    assert {managed.container_id for managed in await workload.running()} == {theirs.container_id, again.container_id}
+    assert await workload.remove() == 1
+    assert [managed.container_id for managed in await workload.running()] == [theirs.container_id]
+    assert await other.remove() == 1
+
+
+async def test_a_name_that_another_server_took_is_somebody_elses(workload: Workload) -> None:
+    """It can only be the same by a copy of a server's data."""
+    other = replace(workload, fleet_id="another-server")
+    await other.ensure()
+    assert (await workload.ensure_fails()).kind is FaultKind.NAME_CONFLICT
+    assert await other.remove() == 1
 
 
 async def test_files_are_mounted_read_only_and_follow_the_generation(

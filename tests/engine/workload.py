@@ -30,6 +30,7 @@ class Workload:
     fleet: str = field(default_factory=lambda: f"fleet-{uuid4().hex[:8]}")
     name: str = "web"
     incarnation: str = field(default_factory=lambda: uuid4().hex)
+    fleet_id: str = "the-server"
 
     def spec(self, **options: Any) -> ContainerSpec:
         """A spec with this image and no network, for speed."""
@@ -46,7 +47,7 @@ class Workload:
             spec_hash=sha256(spec.model_dump_json().encode()).hexdigest()[:16],
             restart='{"restart":"always"}',
             manifest="shop",
-            fleet_id="the-server",
+            fleet_id=self.fleet_id,
         )
 
     def container_name(self, generation: int = 1) -> str:
@@ -66,10 +67,10 @@ class Workload:
 
     async def remove(self, grace: timedelta = timedelta(0)) -> int:
         """Remove all of it."""
-        return await self.engine.ensure_absent(self.fleet, HOST, self.name, grace)
+        return await self.engine.ensure_absent(self.fleet, HOST, self.name, grace, fleet_id=self.fleet_id)
 
     async def containers(self) -> list[Managed]:
-        """All of its containers."""
+        """All of its containers, and those of another server that has a workload of this name."""
         return await self.engine.list_managed(self.fleet, HOST, self.name)
 
     async def running(self) -> list[Managed]:

@@ -121,7 +121,7 @@ class FakeEngine:
         equal = self._equal(owner)
         if equal is None and spec.image not in self.images:
             raise fault(FaultKind.IMAGE_MISSING, f"{spec.image} is not local", phase=Phase.START)
-        for other in self._of(owner.fleet, owner.host, owner.workload):
+        for other in self._of_workload(owner):
             if equal is None or other.container_id != equal.container_id:
                 self._drop(other)
         if equal is None:
@@ -130,18 +130,16 @@ class FakeEngine:
         elif equal.state is not ContainerState.RUNNING:
             equal = replace(equal, state=ContainerState.RUNNING, exit=None, started_at=datetime.now(UTC))
             self._started(equal)
-        alive = [
-            one for one in self._of(owner.fleet, owner.host, owner.workload) if one.state is ContainerState.RUNNING
-        ]
+        alive = [one for one in self._of_workload(owner) if one.state is ContainerState.RUNNING]
         self.most_alive = max(self.most_alive, len(alive))
         return Live(generation=equal.owner.generation, container_id=equal.container_id, started_at=equal.started_at)
 
-    async def ensure_absent(self, fleet: str, host: str, workload: str, grace: timedelta) -> int:
+    async def ensure_absent(self, fleet: str, host: str, workload: str, grace: timedelta, *, fleet_id: str = "") -> int:
         """Remove all of a workload."""
         if self.stop_fault is not None:
             raise self.stop_fault
         await asyncio.sleep(self.stop_seconds)
-        found = self._of(fleet, host, workload)
+        found = [one for one in self._of(fleet, host, workload) if one.owner.fleet_id == fleet_id]
         for one in found:
             self._drop(one)
         return len(found)
@@ -267,8 +265,11 @@ class FakeEngine:
             if (one.owner.fleet, one.owner.host) == (fleet, host) and workload in (None, one.owner.workload)
         ]
 
+    def _of_workload(self, owner: Ownership) -> list[Managed]:
+        return [one for one in self.containers.values() if one.owner.is_same_workload(owner)]
+
     def _equal(self, owner: Ownership) -> Managed | None:
-        for one in self._of(owner.fleet, owner.host, owner.workload):
+        for one in self._of_workload(owner):
             if (one.owner.incarnation, one.owner.spec_hash) == (owner.incarnation, owner.spec_hash):
                 return one
         return None
