@@ -233,14 +233,15 @@ class Reconciler:
         """
         return await self._told(resyncing.resync(self._client, host, timeout))
 
-    async def forget(self, host: str, *, force: bool = False) -> None:
+    async def forget(self, host: str, *, force: bool = False, timeout: timedelta = DEFAULT_TIMEOUT) -> None:
         """Strike a host off the list that is gone for good; with ``force`` also where it has workloads.
 
         Raises:
             NotFound: there is no such host.
             InUse: its worker answers, or it has workloads.
+            TimedOut: it is not forgotten yet.
         """
-        await self._told(forgetting.forget(self._client, host, force=force, by=self._by))
+        await self._told(forgetting.forget(self._client, host, force=force, timeout=timeout))
 
     async def presence(self, host: str) -> Presence:
         """When the worker of a host was heard of last."""

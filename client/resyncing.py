@@ -9,7 +9,7 @@ from typing import Final
 from uuid import uuid4
 
 from temporalio.client import Client, WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
-from temporalio.exceptions import ActivityError, FailureError
+from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from client import listing
@@ -19,9 +19,12 @@ from client.listing import Filters
 from client.presence import Attendance, absence
 from perdure.model.host import ResyncReport
 from perdure.runtime.presence import last_heartbeats
-from perdure.wire import failures, names
+from perdure.wire import names
 
 ASK_AGAIN: Final = timedelta(milliseconds=300)
+BACK_BY_ITSELF: Final = "It resyncs by itself as soon as its worker is back."
+_ANSWERS: Final = (names.NO_WORKER, names.RESYNC_FAILED)
+"""The types of the errors that are answers. After others the question is asked again: the workflow has moved to a new run."""
 
 
 async def resync(client: Client, host: str, timeout: timedelta) -> ResyncReport:
@@ -48,8 +51,7 @@ async def resync(client: Client, host: str, timeout: timedelta) -> ResyncReport:
                 return asking.result()
             for queue, attendance in zip(queues, (worker, control), strict=True):
                 if (presence := attendance.absent) is not None:
-                    hint = "It resyncs by itself as soon as its worker is back."
-                    raise NoWorker(absence(queue, presence), hint, presence.seen_at)
+                    raise NoWorker(absence(queue, presence), BACK_BY_ITSELF, presence.seen_at)
             raise TimedOut(
                 f"host {host} has not ended its resync after {timeout.total_seconds():.3g} s",
                 f"It goes on by itself: `perdure describe host {host}`.",
@@ -83,8 +85,8 @@ async def _ask(client: Client, host: str) -> ResyncReport:
         try:
             report: ResyncReport = await handle.execute_update(names.RESYNC, id=question, result_type=ResyncReport)
         except WorkflowUpdateFailedError as error:
-            if isinstance(error.cause, ActivityError):
-                raise _failed(host, error.cause) from error
+            if isinstance(error.cause, ApplicationError) and error.cause.type in _ANSWERS:
+                raise await _refused(client, host, error.cause) from error
         except WorkflowUpdateRPCTimeoutOrCancelledError:
             # The SDK makes this of our own cancellation, too.
             if (task := asyncio.current_task()) is not None and task.cancelling():
@@ -99,12 +101,9 @@ async def _ask(client: Client, host: str) -> ResyncReport:
         await asyncio.sleep(ASK_AGAIN.total_seconds())
 
 
-def _failed(host: str, error: ActivityError) -> HostFailed:
-    fault, _ = failures.unpack(error)
-    if fault is not None:
-        return HostFailed(f"host {host} could not resync: {fault.kind}: {fault.message}", fault.hint)
-    cause = error.cause
-    message = cause.message if isinstance(cause, FailureError) else str(cause or error)
-    return HostFailed(
-        f"host {host} could not resync: {message}", "It tries again by itself; its worker's log tells more."
-    )
+async def _refused(client: Client, host: str, answer: ApplicationError) -> NoWorker | HostFailed:
+    """What the workflow answers where there is no report."""
+    if answer.type == names.RESYNC_FAILED:
+        return HostFailed(answer.message, "It tries again by itself; its worker's log tells more.")
+    presence = await last_heartbeats(client, names.host_queue(host))
+    return NoWorker(answer.message, BACK_BY_ITSELF, presence.seen_at)

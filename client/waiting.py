@@ -32,6 +32,7 @@ _BETWEEN_TRIES: Final = (Substate.PULL_BACKOFF, Substate.START_BACKOFF, Substate
 SLOWEST_LOOK: Final = timedelta(seconds=1)
 """A look costs the server 2 ms."""
 RPC_TIMEOUT: Final = timedelta(seconds=5)
+KEPT: Final = "What was sent is kept, and takes effect when the worker is back."
 
 
 class Condition(StrEnum):
@@ -180,10 +181,11 @@ class Waiting:
                     life = life or seen.life
                     if seen.life != life:
                         raise NotFound.workload(self.label)
-                    self._check_presence(seen, control, names.CONTROL_QUEUE, is_needed=not seen.is_current)
+                    self._check_presence(seen, control, names.CONTROL_QUEUE, KEPT, is_needed=not seen.is_current)
                     if seen.is_current and self._is_met(condition, generation, seen.status):
                         return seen.status
-                    self._check_presence(seen, host, names.host_queue(self._host), is_needed=seen.is_current)
+                    hint = self._abandon if condition is Condition.REMOVED else KEPT
+                    self._check_presence(seen, host, names.host_queue(self._host), hint, is_needed=seen.is_current)
             except NotFound:
                 if condition is Condition.REMOVED and life is not None:
                     return None
@@ -215,11 +217,15 @@ class Waiting:
             status,
         )
 
-    def _check_presence(self, seen: Look, attendance: Attendance, queue: str, *, is_needed: bool) -> None:
+    @property
+    def _abandon(self) -> str:
+        return f"It is removed when the worker is back. If that is never: `perdure delete --force {self.label}`."
+
+    def _check_presence(self, seen: Look, attendance: Attendance, queue: str, hint: str, *, is_needed: bool) -> None:
         if is_needed and (presence := attendance.absent) is not None:
             raise NoWorker(
                 f"{absence(queue, presence)}: {self.label} is {seen.status.state}({seen.status.substate})",
-                "What was sent is kept, and takes effect when the worker is back.",
+                hint,
                 presence.seen_at,
             )
 

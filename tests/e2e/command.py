@@ -92,8 +92,16 @@ class Perdure:
     @property
     def address(self) -> str:
         """Where the Temporal server of its stack is."""
-        address: str = json.loads((self.home / "stack.json").read_text())["temporalAddress"]
-        return address
+        return self._told("temporalAddress")
+
+    @property
+    def fleet(self) -> str:
+        """The namespace of its stack."""
+        return self._told("fleet")
+
+    def _told(self, key: str) -> str:
+        value: str = json.loads((self.home / "stack.json").read_text())[key]
+        return value
 
     def status(self, workload: str) -> dict[str, Any]:
         """What ``describe -o json`` says."""

@@ -41,9 +41,10 @@ def new_home(podman: IsolatedPodman) -> Iterator[Callable[[], Perdure]]:
 
 @pytest.fixture(scope="session")
 def shared_stack(podman: IsolatedPodman) -> Iterator[Perdure]:
-    """A stack with host edge-1, for tests that do not stop it."""
+    """A stack with host edge-1, for tests that do not stop it. Its fleet is its own: others have a host of that name, too."""
     podman.start()
     with a_home(podman) as command:
+        command.environment["PERDURE_FLEET"] = "shared"
         command("up", "--detach", "--temporal-port", "0", "--host", "edge-1")
         yield command
 
@@ -55,12 +56,12 @@ def perdure(shared_stack: Perdure, clean_podman: IsolatedPodman) -> Iterator[Per
     clean_podman.start()
     if left := shared_stack("get", "workloads", "--host", "edge-1", "-o", "name").out.split():
         shared_stack("delete", *left, "--timeout", "60s", code=None)
-    asyncio.run(end_workloads(shared_stack.address))
+    asyncio.run(end_workloads(shared_stack))
 
 
-async def end_workloads(address: str) -> None:
+async def end_workloads(perdure: Perdure) -> None:
     """End what cannot be deleted because its host never was."""
-    client = await Client.connect(address)
+    client = await Client.connect(perdure.address, namespace=perdure.fleet)
     query = 'WorkflowType="Workload" AND ExecutionStatus="Running"'
     async for row in client.list_workflows(query):
         await client.get_workflow_handle(row.id).terminate()

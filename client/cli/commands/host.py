@@ -38,11 +38,12 @@ def forget(
     force: Annotated[
         bool, typer.Option("--force", help="Also where it has workloads. They stay, and wait for a host of this name.")
     ] = False,
+    timeout: session.Timeout = session.DEFAULT_TIMEOUT,
 ) -> None:
     """Strike a host off the list that is gone for good. It is back if its worker is ever started again."""
 
     async def act(fleet: Reconciler) -> None:
-        await fleet.forget(host, force=force)
+        await fleet.forget(host, force=force, timeout=timeout)
         console.out(f"{host} forgotten")
 
     session.on_fleet(act)
