@@ -11,6 +11,7 @@ Texts are those of Podman 4.3 to 5, runc and crun.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -232,7 +233,8 @@ def root_cause(error: BaseException) -> str:
     *_, last = _causes(error)
     text = str(last).strip() or type(last).__name__
     if isinstance(last, OSError) and last.strerror:
-        return last.strerror
+        # The event loop puts the address there, which says the same of every try in other words.
+        return os.strerror(last.errno) if last.errno and last.errno > 0 else last.strerror
     return text
 
 
@@ -246,6 +248,8 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         reason = getattr(current, "reason", None)
         if isinstance(reason, BaseException):
             inner.append(reason)
+        if isinstance(current, BaseExceptionGroup):
+            inner += current.exceptions
         current = current.__cause__ or current.__context__ or next(iter(inner), None)
 
 

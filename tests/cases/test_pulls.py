@@ -77,7 +77,7 @@ async def test_l3_a_registry_that_cannot_be_reached_is_waited_for(case: Case) ->
     web = case.workload()
     image = await case.push()
     case.front.refuse()
-    await web.apply(image)
+    await web.apply(image, retry={"maximumInterval": "2s"})
     await web.has("tells of the refusal", _tells("connection refused"))
     case.front.accept()
     case.front.hang_up()
