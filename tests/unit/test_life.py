@@ -11,23 +11,32 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from perdure.model.faults import Fault, FaultClass, FaultKind, Phase
 from perdure.model.host import HostChange
-from perdure.model.messages import ApplyRequest, AttemptReport, HostPresence, Outcome, ReportKind, RetryRequest
+from perdure.model.messages import (
+    ApplyRequest,
+    AttemptReport,
+    HostPresence,
+    Outcome,
+    ReportKind,
+    RetryRequest,
+    WaitingOn,
+)
 from perdure.model.observation import ContainerState, Health, LastExit, Live, Observation
 from perdure.model.record import Course, Record
 from perdure.model.states import SUBSTATES, State
 from perdure.model.status import HISTORY_LENGTH
-from perdure.model.workload import ContainerSpec, PullPolicy, RestartPolicy, Retry, WorkloadSpec
-from perdure.policy import answers, attempts, host_loss, plan, sightings, wishes
+from perdure.model.workload import ContainerSpec, DependencyCondition, PullPolicy, RestartPolicy, Retry, WorkloadSpec
+from perdure.policy import answers, attempts, dependencies, host_loss, plan, sightings, wishes
 from perdure.policy.plan import Act
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 specs = st.builds(
-    lambda image, pull, restart, tag, limit: WorkloadSpec(
+    lambda image, pull, restart, tag, limit, others: WorkloadSpec(
         container=ContainerSpec(image=f"reg/app:{image}"),
         pull_policy=pull,
         restart=restart,
         tags={"tag": str(tag)},
+        depends_on=dict.fromkeys(others, DependencyCondition.RUNNING),
         retry=Retry(give_up_after=timedelta(minutes=limit) if limit else None),
     ),
     st.integers(1, 3),
@@ -35,6 +44,7 @@ specs = st.builds(
     st.sampled_from(RestartPolicy),
     st.integers(1, 2),
     st.integers(0, 2),
+    st.sampled_from([(), (), ("edge-1/db",), ("edge-1/db", "edge-2/cache")]),
 )
 faults = st.builds(
     lambda kind, message: Fault(kind=kind, fault_class=FaultClass.TRANSIENT, phase=Phase.START, message=message),
@@ -134,6 +144,23 @@ class Life(RuleBasedStateMachine):
     @rule(limit=st.none() | st.integers(1, 9))
     def learn_defaults(self, limit: int | None) -> None:
         self.take(attempts.central_defaults_learned(self.record, timedelta(hours=limit) if limit else None))
+
+    @precondition(lambda self: self._is_under_way(Act.AWAIT))
+    @rule()
+    def wait_for_others(self) -> None:
+        self.take(dependencies.wait_begun(self.record, self.now))
+
+    @rule(back=st.integers(0, 2), unmet=st.sampled_from([("edge-1/db is away",), ("a", "b"), ()]))
+    def learn_what_is_waited_for(self, back: int, unmet: tuple[str, ...]) -> None:
+        told = WaitingOn(turn=max(0, self.record.turn - back), unmet=unmet)
+        self.take(dependencies.learned(self.record, told))
+        assert (self.record.waiting_on == unmet) or (self.record == self.before)
+
+    @precondition(lambda self: self._is_under_way(Act.AWAIT))
+    @rule()
+    def meet_dependencies(self) -> None:
+        self.take(dependencies.met(self.record, self.now))
+        assert self._is_under_way(Act.ENSURE, Act.PULL)
 
     @precondition(lambda self: self._is_under_way(Act.ENSURE))
     @rule()
@@ -279,6 +306,21 @@ class Life(RuleBasedStateMachine):
         if self.record.removing:
             assert self._is_under_way(Act.STOP, Act.WAIT, Act.CLOSE)
         assert (self.record.course is Course.GONE) == (self.record.state is State.REMOVED)
+
+    @invariant()
+    def nothing_is_begun_before_its_dependencies_are_met(self) -> None:
+        if self._is_under_way(Act.ENSURE, Act.PULL) and self.record.spec is not None and self.record.spec.depends_on:
+            assert self.record.dependencies_met or self.record.has_run
+        if self._is_under_way(Act.AWAIT):
+            assert self.record.spec is not None
+            assert self.record.spec.depends_on
+            assert not self.record.dependencies_met
+            assert self.record.give_up_at is None
+
+    @invariant()
+    def only_a_wait_waits_for_others(self) -> None:
+        if self.record.waiting_on:
+            assert self._is_under_way(Act.AWAIT, Act.WAIT)
 
     @invariant()
     def running_means_that_a_container_is_believed_to_be_up(self) -> None:

@@ -21,7 +21,6 @@ NOW = datetime(2026, 11, 29, 3, 0, tzinfo=UTC)
 ALL = [(state, substate) for state, substates in SUBSTATES.items() for substate in sorted(substates)]
 WORKING = (
     Substate.INITIAL,
-    Substate.WAITING_FOR_DEPENDENCIES,
     Substate.PULLING,
     Substate.STARTING,
     Substate.STOPPING,
@@ -34,6 +33,7 @@ WAITING = (
     Substate.REJECTED,
     Substate.GAVE_UP,
     Substate.EXITED,
+    Substate.WAITING_FOR_DEPENDENCIES,
     Substate.WAITING_FOR_HOST,
     Substate.QUEUED,
 )
@@ -76,9 +76,26 @@ def test_what_waits_says_why_and_for_what(state: State, substate: Substate) -> N
 @pytest.mark.parametrize(("state", "substate"), ALL)
 def test_a_sign_stands_only_where_somebody_may_have_to_look(state: State, substate: Substate) -> None:
     """A healthy workload, and one on its way, costs no timer."""
-    has_another = substate in (Substate.QUEUED, Substate.RESTART_BACKOFF)
+    has_another = substate in (Substate.QUEUED, Substate.RESTART_BACKOFF, Substate.WAITING_FOR_DEPENDENCIES)
     is_fine = substate in WORKING or (substate is Substate.OK and state is not State.PAUSED) or has_another
     assert bool(wording.sign(status(state, substate, last_error=ERROR))) is not is_fine
+
+
+def test_what_waits_for_others_says_for_whom() -> None:
+    """Once that is known, also on its first page; all of them in the details, in words that no typography changes."""
+    unmet = ("edge-1/db is Pending/Pulling, wanted: running", "edge-2/cache does not exist yet, wanted: healthy")
+    waits = status(State.PENDING, Substate.WAITING_FOR_DEPENDENCIES, waiting_on=unmet)
+    assert (
+        wording.sign(waits)
+        == "WaitingForDependencies: edge-1/db is Pending/Pulling, wanted: running; edge-2/cache does not exist yet, ..."
+    )
+    assert f"- **Why:** `{unmet[0]}; {unmet[1]}`" in wording.details(waits)
+    assert "**Next try:** as soon as what it waits for is as far" in wording.details(waits)
+    many = status(
+        State.PENDING, Substate.WAITING_FOR_DEPENDENCIES, waiting_on=(f"{'x' * 63}/{'y' * 63} is away",) * 100
+    )
+    assert len(wording.details(many).encode()) <= DETAILS_LIMIT_BYTES
+    assert len(wording.sign(many).encode()) <= SUMMARY_LIMIT_BYTES
 
 
 @pytest.mark.parametrize(
