@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from perdure.model.faults import Phase
+from perdure.model.faults import Fault, FaultClass, FaultKind, Phase
 from perdure.model.record import Record
 from perdure.model.workload import Retry
 from perdure.policy import dependencies
 from perdure.policy.shorten import shorten
 from perdure.wire import contract
 from temporalio import workflow
+from temporalio.exceptions import ActivityError
 
 from workflows import options
 
@@ -72,3 +73,14 @@ def begin(record: Record, phase: Phase, activity_id: str, *, container_hash: str
         unwanted_run=record.unwanted_run,
     )
     return workflow.start_activity(contract.ensure, ensure, **scheduling)
+
+
+def unanswered(phase: Phase, error: ActivityError) -> Fault:
+    """What is known of a step that ended and holds no fault: nothing about the workload."""
+    return Fault(
+        kind=FaultKind.INTERNAL,
+        fault_class=FaultClass.TRANSIENT,
+        phase=phase,
+        message=f"the attempt ended without an answer: {error.cause or error}",
+        hint="it is tried again; the worker's log tells more",
+    )

@@ -19,7 +19,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, RetryState, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from perdure.model.faults import Fault, FaultClass, FaultKind, Phase
+    from perdure.model.faults import FaultClass, Phase
     from perdure.model.host import HostChange
     from perdure.model.messages import (
         ApplyRequest,
@@ -305,14 +305,7 @@ class WorkloadWorkflow:
         elif fault is not None and fault.fault_class is FaultClass.PERMANENT:
             self._record = attempts.rejected(self._record, fault, attempt, now)
         else:
-            lost = fault or Fault(
-                kind=FaultKind.INTERNAL,
-                fault_class=FaultClass.TRANSIENT,
-                phase=phase,
-                message=f"the attempt ended without an answer: {error.cause or error}",
-                hint="it is tried again; the worker's log tells more",
-            )
-            self._record = attempts.attempt_lost(self._record, lost, now)
+            self._record = attempts.attempt_lost(self._record, fault or steps.unanswered(phase, error), now)
 
     def _heard(self) -> Record:
         """The record after a sign of the host itself."""
