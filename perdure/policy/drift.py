@@ -13,6 +13,7 @@ import json
 from collections.abc import Mapping
 from datetime import timedelta
 from enum import Enum, StrEnum
+from functools import cache
 from typing import Literal, get_args, get_origin
 
 from pydantic import BaseModel
@@ -61,8 +62,8 @@ def _canonical(value: object) -> object:
         case BaseModel():
             return {
                 name: _canonical(getattr(value, name))
-                for name, field in type(value).model_fields.items()
-                if _is_tag(field) or field.is_required() or getattr(value, name) != _default(field)
+                for name, (always, default) in _fields(type(value)).items()
+                if always or getattr(value, name) != default
             }
         case Mapping():
             return {str(key): _canonical(item) for key, item in value.items()}
@@ -77,8 +78,16 @@ def _canonical(value: object) -> object:
     raise TypeError(f"cannot hash a {type(value).__name__}")
 
 
-def _default(field: FieldInfo) -> object:
-    return field.get_default(call_default_factory=True, validated_data={})
+@cache
+def _fields(model: type[BaseModel]) -> Mapping[str, tuple[bool, object]]:
+    """Of each field: whether it always counts, and its default. Kept, for workflows hash often, and a default is slow to get."""
+    return {
+        name: (
+            _is_tag(field) or field.is_required(),
+            field.get_default(call_default_factory=True, validated_data={}),
+        )
+        for name, field in model.model_fields.items()
+    }
 
 
 def _is_tag(field: FieldInfo) -> bool:
