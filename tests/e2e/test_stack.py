@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import socket
 import sys
@@ -16,6 +17,7 @@ from functools import partial
 import pytest
 from temporalio.client import Client
 
+from perdure.runtime.processes import Process
 from tests.e2e.command import ROOT, Perdure
 from tests.support.podman import IsolatedPodman
 from tests.support.ports import free_port
@@ -201,6 +203,52 @@ def test_down_works_without_a_supervisor(new_home: NewHome) -> None:
     kill(perdure, "supervisor")
     assert perdure("down").out == "stopped: temporal, control, host\n"
     assert set(pids(perdure).values()) == {None}
+
+
+def test_lost_pid_files_are_no_loss(new_home: NewHome) -> None:
+    """What runs is found again by what it is: up keeps it, down stops it, and another stack is none of its business."""
+    perdure, other = new_home(), new_home()
+    up(other, "edge-2")
+    up(perdure)
+    before, others = pids(perdure), pids(other)
+    lose_pid_files(perdure)
+    assert set(pids(perdure).values()) == {None}
+    up(perdure)
+    assert pids(perdure) == before
+    lose_pid_files(perdure)
+    processes = [process for pid in before.values() if pid is not None and (process := Process.of(pid)) is not None]
+    assert perdure("down").out == "stopped: temporal, control, host\n"
+    assert not any(process.running for process in processes)
+    assert pids(other) == others
+
+
+def lose_pid_files(perdure: Perdure) -> None:
+    for file in (perdure.home / "run").glob("*.pid"):
+        file.unlink()
+
+
+def test_the_home_of_another_user_is_told_as_such(new_home: NewHome) -> None:
+    """Its ports would be told as taken else, and its stack as not running."""
+    perdure = new_home()
+    run = perdure.home / "run"
+    run.mkdir(parents=True)
+    os.chown(run, 1, 1)
+    done = perdure("up", "--detach", "--temporal-port", "0", code=1)
+    assert done.err.startswith(f"error: the stack in {perdure.home} is that of daemon\nhint: Act as daemon, or ")
+    assert set(pids(perdure).values()) == {None}
+
+
+def test_up_tells_why_the_worker_of_its_host_is_not_ready(new_home: NewHome) -> None:
+    """The host has a worker already, on the same Podman, of a stack of the same names."""
+    one, other = new_home(), new_home()
+    up(one)
+    holder = pids(one)["host"]
+    done = other("up", "--detach", "--temporal-port", "0", "--host", "edge-1", code=1)
+    assert done.err.startswith("error: the host worker cannot start; the stack goes on trying: host edge-1 of fleet ")
+    assert (
+        f"already has a worker on the Podman at {one.environment['PERDURE_PODMAN'].removeprefix('unix://')}" in done.err
+    )
+    assert f"process {holder}" in done.err
 
 
 def test_two_stacks_run_side_by_side(new_home: NewHome, image: str, clean_podman: IsolatedPodman) -> None:
