@@ -48,6 +48,8 @@ SETTLING_SECONDS: Final = 1.5
 _POLL_SECONDS: Final = 0.05
 _LIVE: Final = (ContainerState.RUNNING, ContainerState.PAUSED)
 _READY: Final = (ContainerState.CREATED, ContainerState.EXITED)
+_PASSING: Final = (ContainerState.DEAD, ContainerState.STOPPING)
+"""It may be that Podman notices in a moment that its process has ended. A lost monitor never comes back."""
 
 
 class Convergence:
@@ -124,7 +126,7 @@ class Convergence:
         found = [managed for managed in listed if managed.owner.is_same_workload(owner)]
         _refuse_stale(found, owner)
         mounted = await asyncio.to_thread(self._files.write, owner.host, owner.workload, spec.files)
-        keep = await self._usable(_equal(found, owner))
+        keep = await self._usable(_equal(found, owner), name)
         is_new = keep is None
         if keep is None:
             _check_image(name, spec, image)
@@ -144,10 +146,12 @@ class Convergence:
             container = await self._api.container(keep, Phase.START)
         return None if container is None else inspected_live(container, self._processes, owner.generation)
 
-    async def _usable(self, candidates: Sequence[Managed]) -> str | None:
-        """The first of some equal containers that runs or can be started."""
-        for managed in sorted(candidates, key=lambda candidate: candidate.state not in _LIVE):
-            if managed.state in (*_LIVE, *_READY) or await self._settled(managed.container_id):
+    async def _usable(self, candidates: Sequence[Managed], name: str) -> str | None:
+        """The best of some equal containers: one that runs, by our name; else one that can be started."""
+        for managed in sorted(candidates, key=lambda one: (one.state not in _LIVE, one.name != name)):
+            if managed.state in (*_LIVE, *_READY):
+                return managed.container_id
+            if managed.state in _PASSING and await self._settled(managed.container_id):
                 return managed.container_id
         return None
 

@@ -25,6 +25,7 @@ from perdure.model.observation import ContainerState
 ROUNDS: Final = 8
 """How often a removal is tried within one call: a lost monitor needs two, and a service that just came back a few."""
 PAUSE_SECONDS: Final = 0.2
+LOOK_AGAIN_SECONDS: Final = 0.1
 STOP_MARGIN: Final = timedelta(seconds=5)
 """What Podman may need on top of the grace, before the monitor counts as lost."""
 
@@ -79,9 +80,24 @@ class Remover:
             if container["State"].get("Status") == "paused":
                 await self._api.unpause(container_id, phase)
             if not self._processes.is_gone(container_id, pid_of(container)):
-                await self._api.stop(container_id, grace, STOP_MARGIN, phase)
+                await self._stop_until_gone(container, grace, phase)
         except Refused:
             self._processes.kill(container_id, pid_of(container))
+
+    async def _stop_until_gone(self, container: Json, grace: timedelta, phase: Phase) -> None:
+        """Without its monitor Podman does not notice that the process has obeyed, and would wait for all of its grace."""
+        container_id, pid = str(container["Id"]), pid_of(container)
+        stopping = asyncio.ensure_future(self._api.stop(container_id, grace, STOP_MARGIN, phase))
+        if inspected_state(container, self._processes) is not ContainerState.UNMONITORED:
+            await stopping
+            return
+        try:
+            while not stopping.done() and not self._processes.is_gone(container_id, pid):
+                await asyncio.wait([stopping], timeout=LOOK_AGAIN_SECONDS)
+            if stopping.done():
+                await stopping
+        finally:
+            stopping.cancel()
 
     async def free_name(self, name: str, phase: Phase) -> None:
         """Remove what a killed create left in the storage: a name that is in use although no container has it."""

@@ -109,7 +109,7 @@ class TemporalServer:
 
 
 def fleet_id_of(home: Path, fleet: str) -> str | None:
-    """The id of a fleet's namespace, read from the database: it is asked for after its server was stopped. None where it cannot be.
+    """The id of a fleet's namespace, read from the database, for its server may have been stopped; None where it cannot be read.
 
     It stands in the labels of containers, and is all that tells them from those of another server with a fleet of this name.
     """

@@ -172,12 +172,14 @@ async def test_a_name_that_a_killed_create_left_in_the_storage_is_freed(
     assert len(await workload.running()) == 1
 
 
-async def test_after_a_reboot_the_same_container_runs_again(tmp_path: Path) -> None:
-    """R10: what is below /run is gone, Podman calls all containers created, and they keep their ids."""
+async def test_after_a_reboot_the_same_container_runs_again_and_what_ended_stays_so(tmp_path: Path) -> None:
+    """R10: what is below /run is gone, Podman calls those that ran created, and all keep their ids; ends keep their codes."""
     with IsolatedPodman() as podman:
         engine = PodmanEngine(podman.url, files_dir=tmp_path / "files")
         workload = Workload(engine, Images(podman).obedient())
         try:
+            ended = Workload(engine, workload.image, fleet=workload.fleet, name="job")
+            await ended.ensure(ended.spec(command=("sh", "-c", "exit 3")))
             before = await workload.ensure()
             (managed,) = await workload.containers()
             pull_the_plug(podman, managed.container_id)
@@ -186,6 +188,10 @@ async def test_after_a_reboot_the_same_container_runs_again(tmp_path: Path) -> N
             after = await workload.ensure()
             assert after.container_id == before.container_id
             assert len(await workload.running()) == 1
-            await workload.remove()
+            (job,) = await ended.containers()
+            assert job.state is ContainerState.EXITED
+            assert job.exit is not None
+            assert job.exit.code == 3
+            await asyncio.gather(workload.remove(), ended.remove())
         finally:
             await engine.close()

@@ -216,6 +216,43 @@ async def test_a_container_paused_by_hand_goes_on(workload: Workload, podman: Is
     assert len(await workload.running()) == 1
 
 
+async def test_a_container_that_is_half_started_is_started(workload: Workload, podman: IsolatedPodman) -> None:
+    """Podman calls it `initialized`: the runtime waits in its place. Its id stays."""
+    live = await workload.ensure()
+    podman.cli("kill", live.container_id)
+    podman.cli("init", live.container_id)
+    assert [managed.state for managed in await workload.containers()] == [ContainerState.CREATED]
+    assert (await workload.ensure()).container_id == live.container_id
+    assert len(await workload.running()) == 1
+
+
+async def test_a_renamed_container_is_kept_until_its_generation_is_over(
+    workload: Workload, podman: IsolatedPodman
+) -> None:
+    """The labels say whose it is, not the name; the next one is called as usual."""
+    live = await workload.ensure()
+    podman.cli("rename", live.container_id, f"renamed-{workload.fleet}")
+    assert (await workload.ensure()).container_id == live.container_id
+    podman.cli("kill", live.container_id)
+    assert (await workload.ensure()).container_id == live.container_id
+    await workload.ensure(workload.spec(environment={"V": "2"}), generation=2)
+    assert [managed.name for managed in await workload.containers()] == [workload.container_name(2)]
+
+
+async def test_of_two_equal_containers_the_one_with_our_name_stays(
+    workload: Workload, podman: IsolatedPodman, obedient: str
+) -> None:
+    """Somebody made the other one with our labels; it may be anything inside."""
+    first = await workload.ensure()
+    shown = podman.inspect(first.container_id)
+    assert shown is not None
+    labels = tuple(f"--label={name}={value}" for name, value in shown["Config"]["Labels"].items())
+    for name in ("aaa", "zzz"):
+        podman.run(obedient, name=f"{name}-{workload.fleet}", options=labels)
+    assert (await workload.ensure()).container_id == first.container_id
+    assert len(await workload.containers()) == 1
+
+
 async def test_a_container_removed_by_hand_comes_back(workload: Workload, podman: IsolatedPodman) -> None:
     """As another one, of the same name."""
     first = await workload.ensure()

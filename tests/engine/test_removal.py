@@ -127,6 +127,18 @@ async def test_a_lost_monitor_leaves_no_orphan(workload: Workload, podman: Isola
     assert not process_is_alive(pid)
 
 
+async def test_what_obeys_without_its_monitor_is_not_waited_for(workload: Workload, podman: IsolatedPodman) -> None:
+    """Podman would not notice that it has ended, and wait for all of its grace."""
+    live = await workload.ensure()
+    pid = await main_pid(workload)
+    os.kill(monitor_pid(podman, live.container_id), signal.SIGKILL)
+    started = time.monotonic()
+    await workload.remove(timedelta(seconds=20))
+    assert time.monotonic() - started < 10
+    assert await workload.containers() == []
+    assert not process_is_alive(pid)
+
+
 async def test_a_dead_container_that_podman_takes_for_running_is_seen_and_replaced(
     workload: Workload, podman: IsolatedPodman
 ) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,14 @@ import pytest
 from activities.architecture import can_run
 from activities.engine import Ownership
 from activities.expected_ends import REMEMBERED, ExpectedEnds
-from activities.podman_facts import exit_from, labels_of, listed, owner_of, parse_time
+from activities.podman_facts import (
+    exit_from,
+    labels_of,
+    listed,
+    needs_closer_look,
+    owner_of,
+    parse_time,
+)
 from activities.podman_processes import Processes
 from perdure.model.observation import ContainerState, Health
 
@@ -79,6 +87,22 @@ def test_a_container_that_never_ran_has_no_times(processes: Processes) -> None:
     managed = listed(entry(State="created", StartedAt=-62135596800, ExitedAt=-62135596800, ExitCode=0), processes)
     assert managed is not None
     assert (managed.state, managed.started_at, managed.exit) == (ContainerState.CREATED, None, None)
+
+
+def test_a_removal_that_was_begun_is_as_good_as_done(processes: Processes) -> None:
+    """Podman never takes it back, and a crash may leave it like that."""
+    managed = listed(entry(State="removing"), processes)
+    assert managed is not None
+    assert managed.state is ContainerState.MISSING
+
+
+def test_a_main_process_has_a_monitor_for_its_parent(processes: Processes) -> None:
+    """Ours has none. That is a reason to look closer, and no more: a monitor may have an unusual name."""
+    managed = listed(entry(State="exited"), processes)
+    assert managed is not None
+    assert needs_closer_look(replace(managed, state=ContainerState.RUNNING, pid=os.getpid()), processes)
+    assert not needs_closer_look(replace(managed, pid=os.getpid()), processes)
+    assert processes.strange_parent(os.getpid()) == os.getppid()
 
 
 def test_a_running_container_without_its_process_is_dead(processes: Processes) -> None:
