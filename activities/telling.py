@@ -18,7 +18,8 @@ from perdure.wire import names
 
 logger = logging.getLogger(__name__)
 
-TELL_TIMEOUT = timedelta(seconds=5)
+TELL_LIMIT = timedelta(seconds=4)
+"""Of one message with its tries. Left alone the SDK tries for ten seconds, and nobody acts for the workload meanwhile."""
 AWAY = frozenset(
     {RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED, RPCStatusCode.UNKNOWN}
 )
@@ -94,7 +95,12 @@ class Teller:
     async def _signal(self, workload: str, signal: str, argument: object) -> Told:
         handle = self._client.get_workflow_handle(names.workload_id(self._host, workload))
         try:
-            await handle.signal(signal, argument, rpc_timeout=TELL_TIMEOUT)
+            async with asyncio.timeout(TELL_LIMIT.total_seconds()):
+                await handle.signal(signal, argument, rpc_timeout=TELL_LIMIT)
+        except TimeoutError:
+            logger.warning("a workload could not be told in time", extra={"workload": workload, "signal": signal})
+            self._on_contact(False)
+            return Told.AWAY
         except RPCError as error:
             logger.warning(
                 "a workload could not be told", extra={"workload": workload, "signal": signal, "cause": str(error)}
