@@ -25,8 +25,8 @@ from perdure.policy import backoff
 
 START_GRACE = timedelta(seconds=15)
 """A worker that was started looks around first: a full resync of hundreds of containers takes seconds on a small machine."""
-SILENCE_GRACE = timedelta(seconds=12)
-"""After a heartbeat was missed (10 s). A worker that finds its server again after an outage needs up to ten seconds to poll."""
+SILENCE_GRACE = timedelta(seconds=15)
+"""After a heartbeat was missed (10 s). A worker that finds its server again after a long outage needs up to twelve to poll."""
 PEACE_GRACE = timedelta(seconds=15)
 """A worker that was stopped in peace is often started again at once, for example by an upgrade."""
 
