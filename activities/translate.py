@@ -185,6 +185,12 @@ START_IS_WEDGED: Final = re.compile(
 
 WORD_LIMIT_BYTES: Final = 300
 """Of a word in a hint. A path may have 4 KiB, and Temporal replaces a failure of that size by a text that says nothing."""
+LOCAL: Final = "localhost"
+"""The registry in the name of an image that Podman built. With a port it is a real one."""
+_LOCAL_HINT: Final = (
+    "check its spelling by `podman images` on the host; build or load it there (podman build, podman load), or push it to a "
+    "registry and name that one; it is tried again by itself"
+)
 _LIMITS: Final = {"0": "cpu", "1": "fsize", "4": "core", "6": "nproc", "7": "nofile", "8": "memlock"}
 
 
@@ -209,9 +215,18 @@ def engine_fault(kind: FaultKind, phase: Phase, doing: str, cause: str, **words:
 def pull_fault(image: str, text: str) -> EngineFault:
     """What a failed pull means."""
     kind, words = classify(PULL_RULES, text, FaultKind.ENGINE_ERROR)
+    if registry_of(image) == LOCAL and kind in (FaultKind.REGISTRY_UNREACHABLE, FaultKind.IMAGE_NOT_FOUND):
+        return _not_made_here(image, text)
     return engine_fault(
         kind, Phase.PULL, f"pull {image}", text, **{"image": image, "registry": registry_of(image), **words}
     )
+
+
+def _not_made_here(image: str, text: str) -> EngineFault:
+    """The name of an image that was built on a host. Nobody runs a registry there, so its absence is not the trouble."""
+    cause = f"this host has no image of that name, and there is no registry at {LOCAL}: {text}"
+    missing = engine_fault(FaultKind.IMAGE_NOT_FOUND, Phase.PULL, f"pull {image}", cause, image=image)
+    return EngineFault(missing.fault.model_copy(update={"hint": _LOCAL_HINT}))
 
 
 def refusal_fault(phase: Phase, doing: str, text: str, **words: str) -> EngineFault:

@@ -201,6 +201,15 @@ async def test_an_image_that_is_not_there(engine: PodmanEngine, registry: Regist
     assert image in fault.hint
 
 
+async def test_an_image_that_was_to_be_made_on_the_host(engine: PodmanEngine) -> None:
+    """Podman asks for a registry at localhost, which nobody has: that is not what is missing."""
+    fault = (await pull_fault(engine, "localhost/never-made:1")).fault
+    assert (fault.kind, fault.fault_class) == (FaultKind.IMAGE_NOT_FOUND, FaultClass.TRANSIENT)
+    assert "this host has no image of that name" in fault.message
+    assert "connection refused" in fault.message
+    assert "podman load" in fault.hint
+
+
 @pytest.mark.parametrize(
     ("image", "kind"),
     [
