@@ -21,7 +21,7 @@ class Exit(IntEnum):
     """What an exit code says."""
 
     DONE = 0
-    """Done."""
+    """Done; or accepted, and waiting for other workloads."""
     REFUSED = 1
     """Refused, or failed for good."""
     USAGE = 2

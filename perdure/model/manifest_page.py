@@ -37,8 +37,8 @@ For completion and checks while you type, save the schema by `perdure schema > p
 # yaml-language-server: $schema=perdure-v1.schema.json
 ```
 
-Examples: the [smallest one](../../examples/hello.yaml), a [shop](../../examples/shop.yaml), and
-[every key](../../examples/every-key.yaml).
+Examples: the [smallest one](../../examples/hello.yaml), a [shop](../../examples/shop.yaml),
+[what starts before what](../../examples/dependencies.yaml), and [every key](../../examples/every-key.yaml).
 
 ## How it is read
 

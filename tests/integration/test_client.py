@@ -14,7 +14,7 @@ from temporalio.client import Client
 from client import applying
 from client.api import Reconciler, Wait
 from client.applying import Progress
-from client.errors import Ambiguous, Duplicate, NotFound, NoWorker, TimedOut, TooLarge
+from client.errors import Ambiguous, Circular, Duplicate, NotFound, NoWorker, TimedOut, TooLarge
 from client.listing import Filters
 from client.planning import Change
 from client.waiting import Condition
@@ -124,6 +124,27 @@ async def test_nothing_is_sent_where_anything_cannot_be(fleet: Reconciler, monke
     assert await fleet.list() == ()
     with pytest.raises(NotFound):
         await fleet.status("edge-1", "good")
+
+
+async def test_a_cycle_through_what_was_applied_before_is_refused(fleet: Reconciler) -> None:
+    """Over several steps and hosts, by apply and by plan, and nothing is sent; what was applied now counts, not what was."""
+    await applied(
+        fleet,
+        manifest({"b": {**IMAGE, "dependsOn": {"edge-3/c": "running"}}}, host="edge-2", name="two"),
+        manifest({"c": {**IMAGE, "dependsOn": {"edge-1/a": "running"}}, "d": IMAGE}, host="edge-3", name="three"),
+    )
+    await eventually_async(lambda: _are_listed(fleet, 3), within=5)
+    cycle = manifest({"a": {**IMAGE, "dependsOn": {"edge-2/b": "healthy"}}, "z": IMAGE})
+    says = r"edge-1/a -> edge-2/b \(applied before\) -> edge-3/c \(applied before\) -> edge-1/a"
+    for refused in (fleet.apply([cycle]), fleet.plan([cycle])):
+        with pytest.raises(Circular, match=says):
+            await refused
+    assert labels(await fleet.list()) == ["edge-2/b", "edge-3/c", "edge-3/d"]
+    await applied(fleet, cycle, manifest({"c": IMAGE}, host="edge-3", name="three"))
+
+
+async def _are_listed(fleet: Reconciler, count: int) -> bool:
+    return len(await fleet.list()) == count
 
 
 async def test_a_plan_tells_what_an_apply_would_do(fleet: Reconciler) -> None:
