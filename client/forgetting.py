@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from temporalio.client import Client
@@ -12,7 +12,7 @@ from temporalio.client import Client
 from client.errors import InUse, NotFound, TimedOut
 from client.hosts import HostFilters, find, open_workflow
 from perdure.model.host import HostState
-from perdure.runtime.presence import last_heartbeats
+from perdure.runtime.presence import ALIVE_WITHIN
 from perdure.wire import names
 
 LOOK_AGAIN: Final = timedelta(milliseconds=100)
@@ -29,16 +29,18 @@ async def forget(client: Client, host: str, *, force: bool, timeout: timedelta) 
 
     Raises:
         NotFound: there is no such host, or none that was ever seen.
-        InUse: its worker answers, or it has workloads.
+        InUse: its worker answers, or did a moment ago, or it has workloads.
         TimedOut: it is not forgotten yet; it will be, unless its worker comes back.
         RPCError: the server does not answer.
     """
     views = await find(client, HostFilters(names=(host,)))
     if not views or views[0].state is HostState.NEVER_SEEN:
         raise NotFound.host(host)
-    if (await last_heartbeats(client, names.host_queue(host))).alive:
+    seen_at = views[0].seen_at
+    if seen_at is not None and (ago := datetime.now(UTC) - seen_at) <= ALIVE_WITHIN:
         raise InUse(
-            f"the worker of host {host} answers: it would be back at once", "Stop it there, and wait for some seconds."
+            f"host {host} was heard of {max(0, round(ago.total_seconds()))} s ago: it would be back at once",
+            "Stop its worker there, and wait for some seconds.",
         )
     if (count := sum(views[0].workloads.values())) and not force:
         raise InUse(

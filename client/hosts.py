@@ -26,7 +26,7 @@ from client.listing import Filters
 from perdure.model.base import Model
 from perdure.model.host import HostState, HostStatus, HostTransition, ResyncReport, WorkerInfo
 from perdure.model.states import State
-from perdure.runtime.presence import Presence, last_heartbeats
+from perdure.runtime.presence import last_heartbeats
 from perdure.wire import names
 from perdure.wire.contract import SuperviseNote
 
@@ -95,7 +95,8 @@ async def look(client: Client, host: str, workloads: Mapping[State, int]) -> Hos
     supervisions = [
         item for item in description.raw_description.pending_activities if item.activity_type.name == names.SUPERVISE
     ]
-    note = await _note(supervisions[-1], description.data_converter) if supervisions else None
+    supervision = supervisions[-1] if supervisions else None
+    note = await _note(supervision, description.data_converter) if supervision else None
     try:
         status = await _status(description, host)
     except (ValidationError, RuntimeError):
@@ -103,7 +104,9 @@ async def look(client: Client, host: str, workloads: Mapping[State, int]) -> Hos
         status = HostStatus(host=host, since=description.start_time)
     else:
         warning = ""
-    return merge(status, note, presence, counts).model_copy(update={"warning": warning})
+    signs = [status.seen_at, presence.seen_at, _heartbeat(supervision) if supervision else None]
+    view = merge(status, note, max((at for at in signs if at is not None), default=None), counts)
+    return view.model_copy(update={"warning": warning})
 
 
 async def open_workflow(client: Client, host: str) -> WorkflowExecutionDescription | None:
@@ -117,16 +120,17 @@ async def open_workflow(client: Client, host: str) -> WorkflowExecutionDescripti
     return found if found.status is WorkflowExecutionStatus.RUNNING else None
 
 
-def merge(status: HostStatus, note: SuperviseNote | None, presence: Presence, workloads: dict[State, int]) -> HostView:
+def merge(
+    status: HostStatus, note: SuperviseNote | None, seen_at: datetime | None, workloads: dict[State, int]
+) -> HostView:
     """Complete what the workflow of a host knows by what the server knows."""
     resyncs = [report for report in (status.last_resync, note.resync if note else None) if report is not None]
     differing = [report for report in resyncs if report.differences]
-    signs = [at for at in (status.seen_at, presence.seen_at) if at is not None]
     return HostView(
         host=status.host,
         state=status.state,
         since=status.since,
-        seen_at=max(signs, default=None),
+        seen_at=seen_at,
         worker=status.worker,
         workloads=workloads,
         last_resync=max(resyncs, key=_at, default=None),
@@ -163,6 +167,11 @@ async def _status(description: WorkflowExecutionDescription, host: str) -> HostS
         return await description.memo_value(names.MEMO_STATUS, type_hint=HostStatus)
     except KeyError:
         return HostStatus(host=host, since=description.start_time.astimezone(UTC))
+
+
+def _heartbeat(info: PendingActivityInfo) -> datetime | None:
+    """When supervision was heard of last, by the server's clock."""
+    return info.last_heartbeat_time.ToDatetime(tzinfo=UTC) if info.HasField("last_heartbeat_time") else None
 
 
 async def _note(info: PendingActivityInfo, converter: DataConverter) -> SuperviseNote | None:
