@@ -152,7 +152,8 @@ class HealthChecks:
         """Its healthcheck, as soon as the engine tells whether it has one."""
         while True:
             try:
-                return await self._engine.healthcheck_of(watched.container_id)
+                async with self._slots:
+                    return await self._engine.healthcheck_of(watched.container_id)
             except EngineFault as fault:
                 self._complain(watched, str(fault))
                 await asyncio.sleep(TROUBLE_WAIT.total_seconds())
