@@ -225,7 +225,8 @@ class Supervision:
         is_followed = all(
             belief.container_id in self._deaths for belief in self._beliefs.all().values() if belief.is_up
         )
-        return LIST_EVERY if is_followed and self._events_flow else LIST_ALONE_EVERY
+        until_resync = timedelta(seconds=max(0.0, self._next_resync - time.monotonic()))
+        return min(until_resync, LIST_EVERY if is_followed and self._events_flow else LIST_ALONE_EVERY)
 
     def _failed(self, error: EngineFault | RPCError, reason: ResyncReason) -> None:
         """Podman or Temporal did not answer: as soon as it does, everything is looked at anew."""
