@@ -12,7 +12,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from perdure import __version__
 from tests.fakes.engine import FakeEngine
-from tests.replay.scenarios import SCENARIOS
+from tests.replay.scenarios import SCENARIOS, subject
 from tests.support.temporal import TemporalServer
 from tests.workflow.fleet import fleet_of
 
@@ -20,12 +20,12 @@ HISTORIES = Path(__file__).parent / "histories"
 
 
 async def record(name: str, server: TemporalServer) -> Path:
-    """Play a scenario on the real server, and keep the history of its workload."""
+    """Play a scenario on the real server, and keep the history of what it is about."""
     client = await server.connect()
     engine = FakeEngine()
     async with fleet_of(WorkflowEnvironment.from_client(client), engine) as fleet:
         await SCENARIOS[name](fleet, engine)
-        history = await fleet.handle("web").fetch_history()
+        history = await client.get_workflow_handle(subject(name)).fetch_history()
     path = HISTORIES / f"{name}-{__version__}.json"
     path.write_text(json.dumps(history.to_json_dict(), indent=1, sort_keys=True) + "\n")
     return path

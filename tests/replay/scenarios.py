@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from perdure.model.faults import FaultClass, FaultKind, Phase
-from perdure.model.workload import RestartPolicy, Retry
+from perdure.model.host import HostChange, HostState
+from perdure.model.observation import ContainerState, Health, Observation
+from perdure.model.workload import DependencyCondition, RestartPolicy, Retry
 from perdure.wire import names
 from tests.fakes.engine import FakeEngine, fault
-from tests.workflow.fleet import Fleet, spec
+from tests.workflow.fleet import HOST, Fleet, spec
 
 Scenario = Callable[[Fleet, FakeEngine], Awaitable[None]]
 
@@ -88,7 +90,91 @@ async def gives_up(fleet: Fleet, engine: FakeEngine) -> None:
     await fleet.until("web", "Running/Ok")
 
 
+async def waits_for_another(fleet: Fleet, engine: FakeEngine) -> None:
+    """Dependencies that are not met, that change, and that are met."""
+    await fleet.send("web", spec(depends_on={"edge-1/db": DependencyCondition.RUNNING}))
+    await fleet.that_it_waits_for("web", "edge-1/db does not exist yet, wanted: running")
+    await fleet.signal("web", names.PAUSE)
+    await fleet.until("web", "Paused/Ok")
+    await fleet.signal("web", names.RESUME)
+    await fleet.apply("db", spec("reg/db:1"))
+    await fleet.until("web", "Running/Ok")
+
+
+async def is_unhealthy(fleet: Fleet, engine: FakeEngine) -> None:
+    """A restart of what runs and does no work."""
+    await fleet.apply("web", spec(restart_unhealthy=True))
+    status = await fleet.status("web")
+    assert status.live is not None
+    seen = Observation(
+        container_id=status.live.container_id,
+        generation=1,
+        state=ContainerState.RUNNING,
+        health=Health.UNHEALTHY,
+        seen_at=datetime.now(UTC),
+    )
+    await fleet.signal("web", names.OBSERVE, seen)
+    await fleet.that(lambda: len(engine.starts) > 1, "it was restarted")
+    await fleet.until("web", "Running/Ok")
+
+
+async def loses_its_host(fleet: Fleet, engine: FakeEngine) -> None:
+    """While it runs and while it is applied; back by the host's workflow and by a word of its own; abandoned."""
+    engine.images |= {"reg/app:1", "reg/app:2"}
+    await fleet.apply("web", spec("reg/app:1"))
+    await fleet.signal("web", names.HOST_CHANGED, HostChange(lost=True))
+    await fleet.until("web", "Unknown/HostLost")
+    await fleet.signal("web", names.HOST_CHANGED, HostChange(lost=False))
+    await fleet.until("web", "Running/Ok")
+    await fleet.signal("web", names.HOST_CHANGED, HostChange(lost=True))
+    await fleet.apply("web", spec("reg/app:2"))
+    await fleet.until("web", "Running/Ok")
+    engine.hanging_starts.add("reg/app:1")
+    await fleet.send("web", spec("reg/app:1"))
+    await fleet.that(lambda: len(engine.starts) > 2, "it is being started")
+    await fleet.signal("web", names.ABANDON)
+    await fleet.handle("web").result()
+
+
+async def host_is_lost_and_found(fleet: Fleet, engine: FakeEngine) -> None:
+    """A worker that is replaced, falls silent and answers again; resyncs with and without an answer."""
+    attendance = fleet.attendance
+    await attendance.start(1)
+    await fleet.until_host(HostState.READY)
+    await attendance.start(2)
+    await fleet.host_handle().execute_update(names.RESYNC)
+    attendance.silent = True
+    await fleet.until_host(HostState.LOST, within=40)
+    attendance.silent = False
+    await fleet.until_host(HostState.READY, within=20)
+
+
+async def host_is_forgotten(fleet: Fleet, engine: FakeEngine) -> None:
+    """Asked for while it answers; done once its worker is silent."""
+    await fleet.attendance.start()
+    await fleet.until_host(HostState.READY)
+    await fleet.host_handle().cancel()
+    fleet.attendance.silent = True
+    await fleet.host_handle().result()
+
+
 SCENARIOS: dict[str, Scenario] = {
     scenario.__name__: scenario
-    for scenario in (runs_and_is_removed, fails_and_heals, is_superseded_everywhere, crashes_and_is_paused, gives_up)
+    for scenario in (
+        runs_and_is_removed,
+        fails_and_heals,
+        is_superseded_everywhere,
+        crashes_and_is_paused,
+        gives_up,
+        waits_for_another,
+        is_unhealthy,
+        loses_its_host,
+        host_is_lost_and_found,
+        host_is_forgotten,
+    )
 }
+
+
+def subject(scenario: str) -> str:
+    """The id of the workflow whose history is kept: a host's or that of workload ``web``."""
+    return names.host_id(HOST) if scenario.startswith("host_") else names.workload_id(HOST, "web")

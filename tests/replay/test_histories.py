@@ -14,7 +14,8 @@ from temporalio.worker import Replayer
 from temporalio.workflow import NondeterminismError
 
 from perdure.wire.converter import data_converter
-from tests.replay.scenarios import SCENARIOS
+from tests.replay.scenarios import SCENARIOS, subject
+from workflows.host import HostWorkflow
 from workflows.workload import WorkloadWorkflow
 
 HISTORIES = sorted((Path(__file__).parent / "histories").glob("*.json"))
@@ -26,19 +27,26 @@ def read(path: Path) -> dict[str, Any]:
     return history
 
 
-async def replay(history: dict[str, Any]) -> None:
+async def replay(history: dict[str, Any], workflow_id: str) -> None:
     """Replay it by the present code."""
     with ThreadPoolExecutor(1) as executor:
         replayer = Replayer(
-            workflows=[WorkloadWorkflow], data_converter=data_converter(), workflow_task_executor=executor
+            workflows=[WorkloadWorkflow, HostWorkflow],
+            data_converter=data_converter(),
+            workflow_task_executor=executor,
         )
-        await replayer.replay_workflow(WorkflowHistory.from_json("workload/edge-1/web", history))
+        await replayer.replay_workflow(WorkflowHistory.from_json(workflow_id, history))
+
+
+def scenario_of(path: Path) -> str:
+    """What a history tells."""
+    return path.stem.rsplit("-", 1)[0]
 
 
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
 async def test_an_old_history_is_replayed(path: Path) -> None:
     """No command differs."""
-    await replay(read(path))
+    await replay(read(path), subject(scenario_of(path)))
 
 
 async def test_a_history_that_differs_is_noticed() -> None:
@@ -48,10 +56,10 @@ async def test_a_history_that_differs_is_noticed() -> None:
         if event["eventType"] == "EVENT_TYPE_ACTIVITY_TASK_SCHEDULED":
             event["activityTaskScheduledEventAttributes"]["activityType"]["name"] = "another"
     with pytest.raises(NondeterminismError):
-        await replay(history)
+        await replay(history, subject("runs_and_is_removed"))
 
 
 def test_every_scenario_has_a_history() -> None:
     """A scenario that is added is recorded too."""
-    recorded = {path.stem.rsplit("-", 1)[0] for path in HISTORIES}
+    recorded = {scenario_of(path) for path in HISTORIES}
     assert recorded == set(SCENARIOS)
