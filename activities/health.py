@@ -13,7 +13,7 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -49,8 +49,8 @@ class _Watched:
     started_at: datetime | None = None
     held: Judgement = field(default_factory=Judgement)
     told: Health | None = None
-    is_new: bool = True
-    """Whether it may be another run than before: its judgement begins anew then, and is told anew in any case."""
+    anew: asyncio.Event = field(default_factory=asyncio.Event)
+    """It may be another run than before: its judgement begins anew then, and is told anew in any case."""
     has_check: bool | None = None
     """Whether there is anything to tell; None while that is not known."""
     task: asyncio.Task[None] | None = None
@@ -93,10 +93,11 @@ class HealthChecks:
         known = self._watched.get(workload)
         if known is not None and known.container_id == container_id:
             known.generation = generation
-            known.is_new = True
+            known.anew.set()
             return
         self._forget(workload)
         watched = self._watched[workload] = _Watched(workload, container_id, generation)
+        watched.anew.set()
         if not self._by_engine:
             watched.task = asyncio.create_task(self._watch(watched))
 
@@ -132,15 +133,14 @@ class HealthChecks:
         watched.has_check = check is not None
         if check is None:
             return
-        await self._recognise(watched)
-        wait = self._first_wait(watched, check)
         while True:
-            await asyncio.sleep(wait.total_seconds() * random.uniform(1 - JITTER, 1 + JITTER))  # noqa: S311 - no secret
-            if watched.is_new and not await self._recognise(watched):
-                wait = SOONEST
-                continue
-            await self._run(watched, check)
-            wait = pause(watched.held, check, _since(watched.started_at))
+            watched.anew.clear()
+            while not await self._recognise(watched):
+                await asyncio.sleep(SOONEST.total_seconds())
+            wait = self._first_wait(watched, check)
+            while not await _is_set_within(watched.anew, wait):
+                await self._run(watched, check)
+                wait = pause(watched.held, check, _since(watched.started_at))
 
     def _first_wait(self, watched: _Watched, check: Healthcheck) -> timedelta:
         """Those that a worker finds running at its start are not all checked at once."""
@@ -172,7 +172,6 @@ class HealthChecks:
             watched.held = Judgement()
         watched.started_at = container.started_at
         watched.told = None
-        watched.is_new = False
         return True
 
     async def _run(self, watched: _Watched, check: Healthcheck) -> None:
@@ -182,6 +181,9 @@ class HealthChecks:
             probe = await self._probe(watched.container_id)
         except EngineFault as fault:
             self._complain(watched, str(fault))
+            return
+        except Exception:
+            logger.exception("a fault of Perdure itself: health was not checked", extra={"workload": watched.workload})
             return
         watched.complaint = ""
         watched.held = judged(watched.held, check, succeeded=probe.healthy, ran_for=ran_for)
@@ -219,8 +221,9 @@ class HealthChecks:
             container = running.get(watched.container_id)
             if container is None:
                 continue
-            if watched.is_new or container.started_at != watched.started_at:
-                watched.started_at, watched.told, watched.is_new = container.started_at, None, False
+            if watched.anew.is_set() or container.started_at != watched.started_at:
+                watched.started_at, watched.told = container.started_at, None
+                watched.anew.clear()
             watched.has_check = container.health is not Health.NONE
             await self._tell(watched, container.health, "")
 
@@ -253,6 +256,14 @@ class HealthChecks:
 def engine_runs_checks(systemd: Path = SYSTEMD_RUNS) -> bool:
     """Whether Podman finds systemd timers here, and so runs the healthchecks by itself."""
     return systemd.is_dir()
+
+
+async def _is_set_within(event: asyncio.Event, wait: timedelta) -> bool:
+    """Wait for an event about so long: what begins together should not meet for ever."""
+    with suppress(TimeoutError):
+        about = random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311 - no secret depends on it
+        await asyncio.wait_for(event.wait(), wait.total_seconds() * about)
+    return event.is_set()
 
 
 def _since(started_at: datetime | None) -> timedelta:

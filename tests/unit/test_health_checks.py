@@ -121,7 +121,7 @@ async def test_what_is_down_or_has_no_check_is_not_checked(engine: FakeEngine) -
 async def test_another_run_of_a_container_is_judged_anew(engine: FakeEngine) -> None:
     """Whether its end was noticed or not: what the first one was says nothing about the second one."""
     desk = Desk()
-    web = await start(engine)
+    web = await start(engine, check=CHECK.model_copy(update={"interval": timedelta(milliseconds=300), "retries": 1}))
     engine.probes["web"] = SICK
     sick = ("web", Health.UNHEALTHY, SICK.detail)
     async with checks(engine, desk) as found:
