@@ -40,6 +40,8 @@ LOOKS_AT_ONCE = 16
 """More gain nothing on a small server (measured), and would crowd out everybody else."""
 LINGERERS = 32
 """Tries that look several times. The others give their slot back after one look."""
+TRIES_PER_SECOND = 40
+"""In all, for waits that go on. A thousand workloads that wait for one database must not cost more than they would running."""
 RPC_TIMEOUT = timedelta(seconds=5)
 UNMET = "DependenciesUnmet"
 """The type of the failure that a wait goes on with."""
@@ -72,6 +74,7 @@ class DependencyActivities:
         self._notes = Notes()
         self._looks = asyncio.Semaphore(LOOKS_AT_ONCE)
         self._lingering = 0
+        self._crowd = _Crowd()
 
     @activity.defn(name=names.DEPENDENCIES)
     async def dependencies(self, request: DependenciesRequest) -> None:
@@ -93,9 +96,15 @@ class DependencyActivities:
         raise ApplicationError(
             shorten(dependencies.listed(unmet)),
             type=UNMET,
-            next_retry_delay=dependencies.next_look(clock.waited(), random.random(), self._pace.slowest),  # noqa: S311
+            next_retry_delay=self._next_look(info, clock.waited()),
             category=ApplicationErrorCategory.BENIGN,
         )
+
+    def _next_look(self, info: activity.Info, waited: timedelta) -> timedelta:
+        slowest = max(self._pace.slowest, timedelta(seconds=self._crowd.size() / TRIES_PER_SECOND))
+        wait = dependencies.next_look(waited, random.random(), slowest)  # noqa: S311 - it only spreads them
+        self._crowd.expect(f"{info.workflow_run_id}/{info.activity_id}", wait)
+        return wait
 
     @contextmanager
     def _lingerer(self) -> Iterator[bool]:
@@ -163,12 +172,30 @@ class DependencyActivities:
         try:
             await handle.signal(names.WAITING_ON, news, rpc_timeout=RPC_TIMEOUT)
         except RPCError as error:
-            logger.warning(
-                "a workload could not be told what it waits for",
-                extra={"workflow": info.workflow_id, "cause": str(error)},
-            )
-            return False
-        return True
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                logger.warning(
+                    "a workload could not be told what it waits for",
+                    extra={"workflow": info.workflow_id, "cause": str(error)},
+                )
+                return False
+        return True  # also where it went while we looked
+
+
+class _Crowd:
+    """How many waits go on, as far as this process knows: a wait that is called off between two tries simply stays away."""
+
+    def __init__(self) -> None:
+        self._expected: dict[str, float] = {}
+
+    def expect(self, wait: str, after: timedelta) -> None:
+        """A wait will be back, if it goes on. Twice the time is given: the server may be slow, or another worker be chosen."""
+        self._expected[wait] = time.monotonic() + 2 * after.total_seconds() + 1
+
+    def size(self) -> int:
+        """Those that are not overdue."""
+        now = time.monotonic()
+        self._expected = {wait: until for wait, until in self._expected.items() if until > now}
+        return len(self._expected)
 
 
 class _ServerClock:

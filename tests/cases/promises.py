@@ -106,6 +106,8 @@ def incomplete(status: WorkloadStatus) -> list[str]:
         "an error tells what to do": error is None or bool(error.hint),
         "an error is counted": error is None or (error.count >= 1 and error.first_at <= error.last_at),
         "a failing step has a number": status.substate not in FAILING or status.attempt >= 1 or _is_parked(status),
+        "who waits for others names them": status.substate is not Substate.WAITING_FOR_DEPENDENCIES
+        or bool(status.depends_on),
         "a wait for a restart has an end": status.substate is not Substate.RESTART_BACKOFF
         or status.next_attempt_at is not None
         or status.attempt >= 1,

@@ -76,6 +76,7 @@ def test_a_wait_above_300_seconds_is_found_whatever_was_asked_for() -> None:
         status(State.PENDING, Substate.PULL_BACKOFF, last_error=ERROR, attempt=1),
         status(State.FAILED, Substate.REJECTED, last_error=ERROR),
         status(State.PENDING, Substate.RESTART_BACKOFF, next_attempt_at=NOW),
+        status(State.PENDING, Substate.WAITING_FOR_DEPENDENCIES, depends_on={"edge-1/db": "running"}),
     ],
     ids=lambda seen: seen.substate,
 )
@@ -92,6 +93,7 @@ def test_a_complete_status_is_fine(complete: WorkloadStatus) -> None:
         status(State.PENDING, Substate.PULL_BACKOFF, last_error=ERROR),
         status(State.FAILED, Substate.REJECTED),
         status(State.PENDING, Substate.RESTART_BACKOFF),
+        status(State.PENDING, Substate.WAITING_FOR_DEPENDENCIES),
         status(State.PENDING, Substate.PULLING, image=""),
         status(State.PENDING, Substate.PULLING, history=()),
         status(State.FAILED, Substate.REJECTED, last_error=ERROR.model_copy(update={"hint": ""})),
