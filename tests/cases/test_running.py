@@ -54,17 +54,6 @@ async def test_r2_a_container_that_is_removed_by_hand_is_back(case: Case, sleepe
     assert len(await web.containers()) == 1
 
 
-async def test_r2_a_container_that_is_restarted_by_hand_stays_alone(case: Case, sleeper: str) -> None:
-    """No second container, and it is shown as running."""
-    web = case.workload()
-    await web.apply(sleeper)
-    before = await web.runs()
-    assert before.live is not None
-    await case.podman.cli("restart", "--time=1", before.live.container_id)
-    await web.runs()
-    assert [one["Id"] for one in await web.containers()] == [before.live.container_id]
-
-
 async def test_r1_r4_crash_loops_tell_how_they_end(case: Case, sleeper: str) -> None:
     """Code 42, and a program that eats more memory than it may: told after three restarts, too."""
     crash, hungry = case.workload("crash"), case.workload("hungry")

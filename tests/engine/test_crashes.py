@@ -172,7 +172,7 @@ async def test_a_name_that_a_killed_create_left_in_the_storage_is_freed(
     assert len(await workload.running()) == 1
 
 
-async def test_after_a_reboot_the_same_container_runs_again_and_what_ended_stays_so(tmp_path: Path) -> None:
+async def test_after_a_reboot_the_same_container_runs_again(tmp_path: Path) -> None:
     """R10: what is below /run is gone, Podman calls those that ran created, and all keep their ids; ends keep their codes."""
     with IsolatedPodman() as podman:
         engine = PodmanEngine(podman.url, files_dir=tmp_path / "files")
