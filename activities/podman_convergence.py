@@ -16,7 +16,6 @@ from typing import Final
 
 from activities.architecture import check_architecture
 from activities.engine import EngineFault, Managed, Ownership
-from activities.expected_ends import ExpectedEnds
 from activities.podman_api import PodmanApi
 from activities.podman_connection import Json, Refused
 from activities.podman_facts import (
@@ -62,12 +61,10 @@ class Convergence:
         processes: Processes,
         files: HostFiles,
         remover: Remover,
-        expected_ends: ExpectedEnds,
     ) -> None:
         self._api = api
         self._processes = processes
         self._files = files
-        self._expected_ends = expected_ends
         self._volumes = Volumes(api)
         self._remover = remover
         self._ulimits = DefaultUlimits(api, remover)
@@ -196,7 +193,6 @@ class Convergence:
         self, container_id: str, name: str, spec: ContainerSpec, owner: Ownership, container: Json | None
     ) -> bool:
         """Start the container; False where it was broken and has been cleared away."""
-        self._expected_ends.discard(container_id)
         try:
             if container is not None and inspected_state(container, self._processes) is ContainerState.PAUSED:
                 await self._api.unpause(container_id, Phase.START)

@@ -19,7 +19,6 @@ from weakref import WeakValueDictionary
 
 from activities import podman_events
 from activities.engine import EngineInfo, Event, Managed, Ownership, Probe, Pulled, PullProgress
-from activities.expected_ends import ExpectedEnds
 from activities.podman_api import PodmanApi
 from activities.podman_connection import LIBPOD, PodmanConnection, Refused
 from activities.podman_convergence import Convergence
@@ -63,20 +62,18 @@ class PodmanEngine:
         patience: Patience | None = None,
         call_timeout: timedelta = CALL_TIMEOUT,
     ) -> None:
-        self.expected_ends = ExpectedEnds()
         self._connection = PodmanConnection(url, call_timeout)
         self._api = PodmanApi(self._connection, start_slots)
         self._puller = Puller(self._connection, self._api, patience or Patience())
         self._health = Healthchecks(self._api)
         processes = Processes(self._connection.socket)
-        remover = Remover(self._api, processes, self.expected_ends)
-        self._runs = Runs(self._api, processes, remover, self.expected_ends)
+        remover = Remover(self._api, processes)
+        self._runs = Runs(self._api, processes, remover)
         self._convergence = Convergence(
             self._api,
             processes=processes,
             files=HostFiles(files_dir),
             remover=remover,
-            expected_ends=self.expected_ends,
         )
         self._locks: WeakValueDictionary[tuple[str, str, str], asyncio.Lock] = WeakValueDictionary()
 

@@ -13,7 +13,6 @@ from datetime import timedelta
 from typing import Final
 
 from activities.engine import EngineFault
-from activities.expected_ends import ExpectedEnds
 from activities.podman_api import PodmanApi
 from activities.podman_connection import Json, Refused
 from activities.podman_facts import inspected_state, pid_of, stop_timeout_of
@@ -33,10 +32,9 @@ STOP_MARGIN: Final = timedelta(seconds=5)
 class Remover:
     """Ends containers for good."""
 
-    def __init__(self, api: PodmanApi, processes: Processes, expected_ends: ExpectedEnds) -> None:
+    def __init__(self, api: PodmanApi, processes: Processes) -> None:
         self._api = api
         self._processes = processes
-        self._expected_ends = expected_ends
 
     async def remove(self, container_id: str, grace: timedelta | None, phase: Phase) -> bool:
         """Stop a container gracefully, remove it, and see to it that its process is gone.
@@ -49,7 +47,6 @@ class Remover:
         Returns:
             Whether it was there. Raises EngineFault StopFailed where it cannot be removed.
         """
-        self._expected_ends.add(container_id)
         last_refusal = "it is still there"
         pid = 0
         for round_number in range(ROUNDS):

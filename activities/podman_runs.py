@@ -10,7 +10,6 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from activities.expected_ends import ExpectedEnds
 from activities.podman_api import PodmanApi
 from activities.podman_connection import Json, Refused
 from activities.podman_facts import inspected_live, inspected_state, owner_of, parse_time
@@ -27,11 +26,10 @@ _RUNS: Final = (ContainerState.RUNNING, ContainerState.PAUSED, ContainerState.UN
 class Runs:
     """The runs of containers that are there."""
 
-    def __init__(self, api: PodmanApi, processes: Processes, remover: Remover, expected_ends: ExpectedEnds) -> None:
+    def __init__(self, api: PodmanApi, processes: Processes, remover: Remover) -> None:
         self._api = api
         self._processes = processes
         self._remover = remover
-        self._expected_ends = expected_ends
 
     async def start_again(self, container_id: str) -> Live | None:
         """See ``Engine.start_again``."""
@@ -40,7 +38,6 @@ class Runs:
             return None
         state = inspected_state(container, self._processes)
         if state in _CAN_BE_STARTED:
-            self._expected_ends.discard(container_id)
             try:
                 await self._api.start(container_id, Phase.START)
             except Refused as refused:
@@ -62,7 +59,6 @@ class Runs:
             return False
         if inspected_state(container, self._processes) not in _RUNS:
             return False
-        self._expected_ends.add(run.container_id)
         try:
             await self._remover.stop(container, grace, Phase.START)
         except Refused as refused:

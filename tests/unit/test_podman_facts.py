@@ -15,7 +15,6 @@ import pytest
 
 from activities.architecture import can_run
 from activities.engine import Ownership
-from activities.expected_ends import REMEMBERED, ExpectedEnds
 from activities.podman_facts import (
     exit_from,
     labels_of,
@@ -173,18 +172,6 @@ def test_signals_by_their_names(code: int, name: str | None) -> None:
 def test_times_with_nanoseconds(text: str, expected: datetime | None) -> None:
     """Python reads six digits."""
     assert parse_time(text) == expected
-
-
-def test_marks_of_our_own_doing_are_bounded() -> None:
-    """Old ones go first; one that runs again is news again."""
-    ends = ExpectedEnds()
-    for number in range(REMEMBERED + 10):
-        ends.add(str(number))
-    assert "9" not in ends
-    assert "10" in ends
-    ends.discard("10")
-    ends.discard("never there")
-    assert "10" not in ends
 
 
 @pytest.mark.parametrize(
