@@ -11,7 +11,6 @@ from datetime import timedelta
 
 import pytest
 
-from activities.podman_engine import PodmanEngine
 from perdure.model.observation import ContainerState
 from perdure.model.workload import StopOptions
 from tests.engine.workload import Workload
