@@ -109,6 +109,7 @@ def description(status: WorkloadStatus, now: datetime, ui_url: str) -> str:
             "State",
             f"{state_text(status.state, status.substate)} for {ago(status.since, now)}, since {stamp(status.since)}",
         ),
+        ("Last known", _last_known(status)),
         ("Image", status.image),
         ("Manifest", status.manifest + (f", revision {status.revision}" if status.revision is not None else "")),
         ("Generation", str(status.generation) if status.generation else "none accepted yet"),
@@ -131,6 +132,7 @@ def description(status: WorkloadStatus, now: datetime, ui_url: str) -> str:
             "Host seen",
             f"{stamp(status.host_seen_at)}, {ago(status.host_seen_at, now)} ago" if status.host_seen_at else "",
         ),
+        ("Host lost", f"since {stamp(status.host_lost_at)}" if status.host_lost_at else ""),
         ("Warning", status.warning),
         ("Web UI", ui_url),
     ]
@@ -221,6 +223,12 @@ def _cause(status: WorkloadStatus, now: datetime) -> str:
     if status.substate in _ENDED and status.last_exit is not None:
         return f"the container ended: {_exit_text(status)}"
     return ""
+
+
+def _last_known(status: WorkloadStatus) -> str:
+    """What it was when its host was heard last, as a state is written here."""
+    state, _, substate = status.last_known.partition("/")
+    return state_text(State(state), Substate(substate)) if substate else ""
 
 
 def _last_seen(status: WorkloadStatus, now: datetime) -> str:

@@ -114,13 +114,14 @@ def test_a_workload_whose_host_is_away_says_so_in_the_table() -> None:
 
 def test_a_workload_whose_host_is_lost_says_when_it_was_seen_last() -> None:
     """Its error, which may be over by now or not, is not shown as the cause; in the description it is not said to be over."""
-    status = WAITING.model_copy(
-        update={"state": State.UNKNOWN, "substate": Substate.HOST_LOST, "next_attempt_at": None}
-    )
+    lost = {"state": State.UNKNOWN, "substate": Substate.HOST_LOST, "next_attempt_at": None}
+    status = WAITING.model_copy(update={**lost, "last_known": "Running/Ok", "host_lost_at": NOW})
     line = plain([status], Format.TABLE).splitlines()[1]
     assert line.split()[2] == "Unknown(HostLost)"
     assert line.endswith("  host edge-1 does not answer, last seen 20s ago")
     assert "\nLast error: RegistryUnreachable\n" in render.description(status, NOW, "")
+    assert "\n  Last known  Running\n" in render.description(status, NOW, "")
+    assert "\n  Host lost   since 2026-11-29 12:00:00Z\n" in render.description(status, NOW, "")
     unseen = status.model_copy(update={"host_seen_at": None})
     assert plain([unseen], Format.TABLE).endswith("  host edge-1 does not answer, never seen")
 
