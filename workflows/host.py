@@ -45,6 +45,7 @@ class HostWorkflow:
         self._supervision: asyncio.Task[None] | None = None
         self._telling: asyncio.Task[None] | None = None
         self._tells: HostChange | None = None
+        self._is_cancelled = False
 
     # ---- what hosts and users send ----
     # A signal can be sent by hand, from the Web UI, without its argument, and must do no harm then.
@@ -90,15 +91,14 @@ class HostWorkflow:
     async def run(self, carried: HostRecord | None) -> str:  # noqa: ARG002 - taken by __init__
         """Live until forgotten. A request to cancel is a request to forget: it takes effect when the host is lost."""
         life = asyncio.create_task(self._live())
-        is_cancelled = False
         while True:
             try:
                 await asyncio.shield(life)
                 break
             except asyncio.CancelledError:
-                if is_cancelled or workflow.cancellation_reason() is None:
+                if self._is_cancelled or workflow.cancellation_reason() is None:
                     raise  # not a request: the worker drops the workflow from its memory
-                is_cancelled = True
+                self._is_cancelled = True
                 self._record = hosts.forget_asked(self._record, workflow.now())
         if not hosts.is_forgotten(self._record):
             workflow.continue_as_new(hosts.carried(self._record, workflow.now()))
@@ -117,9 +117,13 @@ class HostWorkflow:
             await self._until_news()
 
     def _may_end(self) -> bool:
-        """Whether this run is over. Whoever waits for a resync is answered first."""
-        is_over = hosts.is_forgotten(self._record) or workflow.info().is_continue_as_new_suggested()
-        return is_over and workflow.all_handlers_finished()
+        """Whether this run is over. Whoever waits for a resync is answered first.
+
+        A run hears one request to cancel only: if that has become void, the next one is for a new run to hear.
+        """
+        is_void = self._is_cancelled and not self._record.to_forget
+        is_long = workflow.info().is_continue_as_new_suggested()
+        return (hosts.is_forgotten(self._record) or is_void or is_long) and workflow.all_handlers_finished()
 
     async def _until_news(self) -> None:
         """Wait until something is to be done: because something happened, or because it did not."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowUpdateFailedError
@@ -51,13 +52,11 @@ async def test_a_host_that_falls_silent_is_lost_in_thirty_seconds_and_back_by_it
     starts = len(engine.starts)
 
     attendance.silent = True
-    silent_at = time.monotonic()
-    lost = await fleet.until_host(HostState.LOST, within=30)
-    status = await fleet.until("web", "Unknown/HostLost", within=5)
-    assert time.monotonic() - silent_at < 30
+    lost = await fleet.until_host(HostState.LOST, within=45)
+    status = await fleet.until("web", "Unknown/HostLost")
     assert lost.history[-1].reason.startswith("its worker no longer answers; last seen ")
     assert lost.seen_at is not None
-    assert timedelta(seconds=9) < lost.since - lost.seen_at < timedelta(seconds=29)
+    assert timedelta(seconds=9) < lost.since - lost.seen_at < timedelta(seconds=28)
     assert status.last_known == "Running/Ok"
     assert status.host_lost_at == status.since
     assert status.host_seen_at is not None
@@ -135,18 +134,26 @@ async def test_a_host_that_nobody_serves_says_so_and_can_be_forgotten(real_fleet
 
 
 async def test_a_request_to_forget_a_host_that_answers_waits_until_it_is_lost(real_fleet: Fleet) -> None:
-    """A click in the Web UI harms no host that works."""
-    await real_fleet.attendance.start()
-    await real_fleet.until_host(HostState.READY)
-    await real_fleet.host_handle().cancel()
+    """A click in the Web UI harms no host that works; a worker that starts makes it void, and then one can ask again."""
 
-    async def noted() -> bool:
-        return "to be forgotten" in (await real_fleet.host_status()).history[-1].reason
+    async def noted(times: int) -> bool:
+        reasons = [step.reason for step in (await real_fleet.host_status()).history]
+        return sum("to be forgotten" in reason for reason in reasons) == times
 
-    await eventually_async(noted, within=5)
-    assert (await resync(real_fleet)).reason is ResyncReason.ASKED
-    described = await real_fleet.host_handle().describe()
-    assert described.status is WorkflowExecutionStatus.RUNNING
+    for number in (1, 2):
+        await real_fleet.attendance.start(number)
+        await real_fleet.until_host(HostState.READY)
+        await eventually_async(partial(noted, number - 1), within=5)
+        await eventually_async(partial(_runs_without_request, real_fleet), within=5)
+        await real_fleet.host_handle().cancel()
+        await eventually_async(partial(noted, number), within=5)
+        assert (await resync(real_fleet)).reason is ResyncReason.ASKED
+
+
+async def _runs_without_request(fleet: Fleet) -> bool:
+    description = await fleet.host_handle().describe()
+    assert description.status is WorkflowExecutionStatus.RUNNING
+    return not description.raw_description.workflow_extended_info.cancel_requested
 
 
 async def test_a_resync_is_answered_and_kept(real_fleet: Fleet) -> None:
