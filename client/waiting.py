@@ -19,7 +19,7 @@ from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
 from client.errors import NotFound, NoWorker, Parked, Superseded, TimedOut
-from client.presence import Attendance, absence
+from client.presence import PATIENCE, Attendance, absence, last_seen
 from client.statuses import from_description
 from perdure.model.observation import Health
 from perdure.model.states import State, Substate
@@ -121,6 +121,7 @@ class Waiting:
         self._name = name
         self._listener = listener
         self._last: WorkloadStatus | None = None
+        self._lost_since: float | None = None
 
     @property
     def label(self) -> str:
@@ -186,6 +187,7 @@ class Waiting:
                         return seen.status
                     hint = self._abandon if condition is Condition.REMOVED else KEPT
                     self._check_presence(seen, host, names.host_queue(self._host), hint, is_needed=seen.is_current)
+                    self._check_loss(seen.status)
             except NotFound:
                 if condition is Condition.REMOVED and life is not None:
                     return None
@@ -227,6 +229,21 @@ class Waiting:
                 f"{absence(queue, presence)}: {self.label} is {seen.status.state}({seen.status.substate})",
                 hint,
                 presence.seen_at,
+            )
+
+    def _check_loss(self, status: WorkloadStatus) -> None:
+        """A worker that hangs may look alive from outside; what its host's workflow says of it counts as well."""
+        if status.state is not State.UNKNOWN:
+            self._lost_since = None
+            return
+        now = asyncio.get_running_loop().time()
+        self._lost_since = self._lost_since or now
+        if now - self._lost_since >= PATIENCE.total_seconds():
+            raise NoWorker(
+                f"host {self._host} does not answer, {last_seen(status.host_seen_at)}:"
+                f" {self.label} is {status.state}({status.substate})",
+                f"Look at the host: `perdure describe host {self._host}`. It goes on by itself.",
+                status.host_seen_at,
             )
 
     async def _looks(self) -> AsyncGenerator[Look, None]:
