@@ -44,6 +44,20 @@ def test_it_serves_until_it_is_stopped(own_podman: IsolatedPodman) -> None:
     assert not service.stop()
 
 
+def test_a_service_whose_pid_file_was_lost_is_ended_too(own_podman: IsolatedPodman) -> None:
+    """As the child is in which Podman goes on where it is used without root for the first time: no file names it."""
+    own_podman.service.start()
+    (own_podman.service.home / "podman.pid").unlink()
+    again = PodmanService(own_podman.service.home, private=True)
+    process = again.process
+    assert process is not None
+    again.start()
+    assert again.process == process, "it is not taken for somebody else's, nor started a second time"
+    assert again.stop()
+    assert not process.running
+    assert not again.is_answering()
+
+
 def test_containers_go_on_while_the_service_is_killed_and_started_again(
     clean_podman: IsolatedPodman, images: Images
 ) -> None:
