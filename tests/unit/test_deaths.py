@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -75,3 +76,23 @@ async def test_what_has_ended_already_cannot_be_followed() -> None:
 
 async def is_true(claim: bool) -> bool:
     return claim
+
+
+async def test_the_death_of_a_monitor_is_noticed_though_its_container_lives() -> None:
+    """Podman would call it running for ever, and its end would never be known."""
+    told: list[str] = []
+    deaths = Deaths(lambda _, container: told.append(container))
+    monitor = await asyncio.create_subprocess_exec(
+        "sh", "-c", "sleep 60 & echo $!; wait", stdout=asyncio.subprocess.PIPE, stdin=asyncio.subprocess.DEVNULL
+    )
+    assert monitor.stdout is not None
+    pid = int(await monitor.stdout.readline())
+    try:
+        assert deaths.follow("web", "id", pid)
+        monitor.kill()
+        await eventually_async(lambda: is_true(told == ["id"]), within=5)
+        assert deaths.follow("web", "id", pid), "it lives on, and goes on being followed"
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        await monitor.wait()
+    await eventually_async(lambda: is_true(told == ["id", "id"]), within=5)

@@ -19,7 +19,7 @@ from activities.ledger import Ledger
 from activities.supervision import Supervision
 from activities.telling import Contact
 from perdure.model.faults import FaultKind, Phase
-from perdure.model.host import ResyncReason
+from perdure.model.host import ResyncReason, ResyncReport
 from perdure.model.observation import ContainerState, Live
 from perdure.model.states import State, Substate
 from tests.cases.patience import patience
@@ -43,13 +43,15 @@ async def stage(dev_client: Client) -> AsyncIterator[HostStage]:
     await stage.end()
 
 
-async def ready(watch: Supervision) -> None:
-    """Wait for the first resync."""
+async def ready(watch: Supervision, reason: ResyncReason = ResyncReason.START) -> ResyncReport:
+    """Wait for the resync of a reason, by default for the first one."""
 
-    async def look() -> bool:
-        return watch.latest is not None
+    async def look() -> ResyncReport | None:
+        return watch.latest if watch.latest and watch.latest.reason is reason else None
 
-    await eventually_async(look, within=patience(5), what="the first resync is over")
+    found = await eventually_async(look, within=patience(10), what=f"a resync: {reason}")
+    assert found is not None
+    return found
 
 
 async def test_an_event_is_told_within_a_moment(stage: HostStage) -> None:
@@ -145,9 +147,7 @@ async def test_podman_that_was_away_is_looked_at_anew(stage: HostStage, monkeypa
         stage.engine.end("web", 1)
         del stage.engine.troubles[""]
         await stage.that_is_told("web", ContainerState.EXITED)
-        assert watch.latest is not None
-        assert watch.latest.reason is ResyncReason.RECONNECT
-        assert names_of(watch.latest) == ["web"]
+        assert names_of(await ready(watch, ResyncReason.RECONNECT)) == ["web"]
 
         async def is_followed() -> bool:
             return bool(stage.engine.followers)
@@ -186,20 +186,14 @@ async def test_temporal_that_was_away_is_told_what_happened_meanwhile(
         monkeypatch.setattr(stage.client.workflow_service, "get_system_info", real)
         await stage.that_is_told("web", ContainerState.EXITED)
         assert contact.is_there
-        assert watch.latest is not None
-        assert watch.latest.reason is ResyncReason.RECONNECT
+        assert names_of(await ready(watch, ResyncReason.RECONNECT)) == ["web"]
 
 
 async def test_everything_is_looked_at_anew_now_and_then(stage: HostStage) -> None:
     """Give or take a fifth, so that hosts do not do it all at once."""
     watch = stage.supervision(resync_every=timedelta(milliseconds=300))
     async with watch.running():
-        await ready(watch)
-
-        async def is_periodic() -> bool:
-            return watch.latest is not None and watch.latest.reason is ResyncReason.PERIODIC
-
-        await eventually_async(is_periodic, within=patience(10))
+        await ready(watch, ResyncReason.PERIODIC)
 
 
 async def test_one_that_is_slow_to_be_told_keeps_no_other_from_it(stage: HostStage) -> None:
