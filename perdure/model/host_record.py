@@ -30,7 +30,7 @@ class HostRecord(Model):
     order_at: AwareDatetime | None = None
     """When the next supervision is to be ordered; None while one is under way."""
     fruitless: int = 0
-    """Supervisions in a row that ended without a sign of the host in between."""
+    """Supervisions in a row that were ended by their worker, without a sign of the host in between."""
     lost_unless: AwareDatetime | None = None
     """The host is lost at this time unless it gives a sign before; None while nothing speaks against it."""
     silence: str = ""

@@ -117,7 +117,7 @@ def supervision_ended(
     """
     if number != record.orders or record.order_at is not None:
         return record
-    fruitless = record.fruitless + 1
+    fruitless = record.fruitless + (end is not End.SILENCE)  # silence takes its time by itself
     wait = timedelta(0)
     if end is not End.SILENCE and fruitless > 1:
         base, cap = _AGAIN

@@ -134,6 +134,15 @@ def test_supervision_that_fails_again_and_again_is_ordered_ever_more_slowly() ->
     assert silent(record, now).order_at == now
 
 
+def test_silence_slows_nothing_down() -> None:
+    """A worker that was stopped for long, and then gives its work back in peace, gets it again at once."""
+    record, now = ready(), START
+    for _ in range(5):
+        now += HEARTBEAT
+        record = hosts.ordered(hosts.time_passed(silent(record, now), now))
+    assert hosts.supervision_ended(record, record.orders, End.PEACE, "newer", now, now).order_at == now
+
+
 def test_a_host_is_forgotten_when_it_is_lost_and_not_before() -> None:
     """Whoever asks while its worker answers asks for later; a worker that starts makes it void."""
     asked = hosts.forget_asked(ready(), START)
