@@ -16,7 +16,8 @@ from typing import Final
 
 QUIET: Final = timedelta(seconds=3)
 """After this silence a place is lent. A registry that refuses connections needs as long to be found out by Podman."""
-LENT_PER_SLOT: Final = 4
+LENT_PER_SLOT: Final = 12
+"""A pull that hangs costs a connection and little else; sixty of them are still no flood."""
 
 
 class Place:

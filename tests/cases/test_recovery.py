@@ -11,10 +11,13 @@ from perdure.model.faults import FaultClass, FaultKind
 from perdure.model.messages import Outcome
 from tests.cases.case import Case, Workload
 from tests.cases.patience import patience
-from tests.support.sabotage import half_a_blob
+from tests.support.sabotage import half_a_blob, hang
 
 PATIENT: Final[dict[str, Any]] = {"retry": {"initialInterval": "90s", "maximumInterval": "300s"}}
 """Who runs within this time was woken."""
+
+HUNG: Final = 6
+"""One more than the slots of a host."""
 
 
 async def runs_by_one_more_try(web: Workload, within: float) -> None:
@@ -107,12 +110,14 @@ async def fresh(case: Case, name: str) -> float:
 
 
 async def test_l7_the_failing_do_not_delay_the_fresh(case: Case, sleeper: str) -> None:
-    """One pull that hangs, thirty that are tried again all the time, and a crash loop cost a fresh workload no second."""
-    alone = sorted([await fresh(case, f"alone{number}") for number in range(3)])
-    stuck = case.workload("stuck")
-    case.front.sabotage(case.repository("stuck"), half_a_blob())
-    await stuck.send(await case.push("stuck"))
-    await case.is_asking("stuck")
+    """More pulls that hang than there are slots, thirty that are tried again and again, a crash loop: they cost no second."""
+    alone = [await fresh(case, f"alone{number}") for number in range(3)]
+    stuck = case.several(HUNG, "stuck")
+    for workload in stuck:
+        case.front.sabotage(case.repository(workload.name), hang("manifest"))
+        await workload.send(case.image(workload.name))
+    for workload in stuck:
+        await case.is_asking(workload.name)
     hasty = {"retry": {"maximumInterval": "10s"}}
     failing = {workload: {"image": case.image(workload.name), **hasty} for workload in case.several(30, "failing")}
     loop = case.workload("loop")
@@ -120,6 +125,7 @@ async def test_l7_the_failing_do_not_delay_the_fresh(case: Case, sleeper: str) -
     answers = await case.apply({**failing, loop: {"image": sleeper, **crashing}})
     assert {answers[workload] and answers[workload].outcome for workload in failing} == {Outcome.RETRYING}
     await loop.has("crashes", lambda status: status.restarts >= 2)
-    among = sorted([await fresh(case, f"among{number}") for number in range(3)])
-    assert among[1] - alone[1] < patience(1), (alone, among)
-    assert (await stuck.status()).substate == "Pulling"
+    among = [await fresh(case, f"among{number}") for number in range(3)]
+    # The least of each: all these make the machine busy, and it is the waiting for a turn that is looked for.
+    assert min(among) - min(alone) < patience(1), (alone, among)
+    assert {(await workload.status()).substate for workload in stuck} == {"Pulling"}
