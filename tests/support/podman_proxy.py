@@ -44,8 +44,13 @@ class PodmanProxy:
         self._path.unlink(missing_ok=True)
 
     def hold(self, request: str) -> None:
-        """Hold the answers of requests whose first line contains this, from now on and until the end."""
+        """Hold the answers of requests whose first line contains this, from now on and until they are let go."""
         self._held = request.encode()
+
+    def let_go(self) -> None:
+        """Give the answers that are held, and hold no more."""
+        self._held = b""
+        self._released.set()
 
     def _serve(self) -> None:
         while True:
