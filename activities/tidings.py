@@ -38,14 +38,14 @@ class Tidings:
             ApplicationError: some could not be told.
             RPCError: the server does not answer.
         """
-        told = set(activity.info().heartbeat_details)
+        told: set[str] = set(*activity.info().heartbeat_details[:1])
         ids = [workload for workload in await self._open_workloads(request.host) if workload not in told]
         failed = 0
         for some in _batches(ids):
             answers = await asyncio.gather(*(self._tell(workload, request.change) for workload in some))
             told.update(workload for workload, is_told in zip(some, answers, strict=True) if is_told)
             failed += answers.count(False)
-            activity.heartbeat(*sorted(told))
+            activity.heartbeat(sorted(told))
         if failed:
             raise ApplicationError(
                 f"{failed} of {len(ids)} workloads of host {request.host} could not be told yet",

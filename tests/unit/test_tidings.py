@@ -71,13 +71,13 @@ async def tell(server: Server, told_before: tuple[str, ...] = ()) -> tuple[TellR
     beats: list[Any] = []
     environment = ActivityEnvironment()
     info: Info = environment.info
-    environment.info = Info(**{**info.__dict__, "heartbeat_details": list(told_before)})
-    environment.on_heartbeat = lambda *details: beats.append(details)
+    environment.info = Info(**{**info.__dict__, "heartbeat_details": [list(told_before)] if told_before else []})
+    environment.on_heartbeat = beats.append
     try:
         result = await environment.run(Tidings(cast("Client", server)).tell_workloads, REQUEST)
     except ApplicationError:
-        return None, list(beats[-1])
-    return result, list(beats[-1]) if beats else []
+        return None, beats[-1]
+    return result, beats[-1] if beats else []
 
 
 async def test_one_that_cannot_be_told_keeps_no_other_from_it() -> None:
