@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
@@ -19,22 +18,18 @@ from activities.engine import EngineFault, Managed, Ownership
 from activities.podman_api import PodmanApi
 from activities.podman_connection import Json, Refused
 from activities.podman_facts import (
-    FLEET,
-    HOST,
-    WORKLOAD,
     inspected_live,
     inspected_state,
-    listed,
-    looked_at,
-    needs_closer_look,
     owner_of,
 )
 from activities.podman_files import HostFiles
+from activities.podman_listing import Listing
 from activities.podman_processes import Processes
 from activities.podman_removal import Remover
 from activities.podman_spec import create_spec
 from activities.podman_ulimits import DefaultUlimits
 from activities.podman_volumes import Volumes
+from activities.shared_questions import SharedQuestions
 from activities.translate import START_IS_WEDGED, engine_fault, refusal_fault
 from perdure.model.faults import FaultKind, Phase
 from perdure.model.observation import ContainerState, Live
@@ -58,33 +53,19 @@ class Convergence:
         self,
         api: PodmanApi,
         *,
+        listing: Listing,
         processes: Processes,
         files: HostFiles,
         remover: Remover,
     ) -> None:
         self._api = api
+        self._listing = listing
         self._processes = processes
         self._files = files
         self._volumes = Volumes(api)
         self._remover = remover
         self._ulimits = DefaultUlimits(api, remover)
-
-    async def listed(self, fleet: str, host: str, workload: str | None, phase: Phase) -> list[Managed]:
-        """Our containers, by one call, and one more for each that is stopping or seems to have lost its monitor."""
-        await self._processes.learn()
-        labels = {FLEET: fleet, HOST: host} | ({} if workload is None else {WORKLOAD: workload})
-        entries = await self._api.containers(labels, phase)
-        found = [managed for entry in entries if (managed := listed(entry, self._processes)) is not None]
-        return [
-            await self._look_closer(managed, phase) if needs_closer_look(managed, self._processes) else managed
-            for managed in found
-        ]
-
-    async def _look_closer(self, managed: Managed, phase: Phase) -> Managed:
-        container = await self._api.container(managed.container_id, phase)
-        if container is None:
-            return replace(managed, state=ContainerState.MISSING)
-        return looked_at(managed, container, self._processes)
+        self._images: SharedQuestions[str, Json | None] = SharedQuestions(self._ask_for_images)
 
     async def ensure_running(self, name: str, spec: ContainerSpec, owner: Ownership) -> Live:
         """See ``Engine.ensure_running``."""
@@ -101,7 +82,7 @@ class Convergence:
 
     async def ensure_absent(self, fleet: str, host: str, workload: str, grace: timedelta, fleet_id: str) -> int:
         """See ``Engine.ensure_absent``."""
-        listed = await self.listed(fleet, host, workload, Phase.STOP)
+        listed = await self._listing.containers(fleet, host, workload, Phase.STOP)
         found = [managed for managed in listed if managed.owner.fleet_id == fleet_id]
         removals = (self._remover.remove(managed.container_id, grace, Phase.STOP) for managed in found)
         outcomes = await asyncio.gather(*removals, return_exceptions=True)
@@ -112,13 +93,22 @@ class Convergence:
         await self._volumes.remove_unused(fleet, host, workload)
         return len(found)
 
+    async def _ask_for_images(self, names: frozenset[str]) -> dict[str, Json | EngineFault | None]:
+        async def ask(name: str) -> Json | EngineFault | None:
+            try:
+                return await self._api.image(name, Phase.START)
+            except EngineFault as fault:
+                return fault
+
+        return dict(zip(names, await asyncio.gather(*map(ask, names)), strict=True))
+
     # ---- one round ----
 
     async def _try_running(self, name: str, spec: ContainerSpec, owner: Ownership) -> Live | None:
         """One round; None where something broken was cleared away, and the next round may succeed."""
         listed, image = await asyncio.gather(
-            self.listed(owner.fleet, owner.host, owner.workload, Phase.START),
-            self._api.image(spec.image, Phase.START),
+            self._listing.containers(owner.fleet, owner.host, owner.workload, Phase.START),
+            self._images.ask(spec.image),
         )
         found = [managed for managed in listed if managed.owner.is_same_workload(owner)]
         _refuse_stale(found, owner)

@@ -25,6 +25,7 @@ from activities.podman_convergence import Convergence
 from activities.podman_facts import inspected_exit, owner_of
 from activities.podman_files import HostFiles
 from activities.podman_health import Healthchecks
+from activities.podman_listing import Listing
 from activities.podman_logs import LINE_LIMIT, Output
 from activities.podman_processes import Processes
 from activities.podman_pull import Puller
@@ -67,10 +68,12 @@ class PodmanEngine:
         self._puller = Puller(self._connection, self._api, patience or Patience())
         self._health = Healthchecks(self._api)
         processes = Processes(self._connection.socket)
+        self._listing = Listing(self._api, processes)
         remover = Remover(self._api, processes)
         self._runs = Runs(self._api, processes, remover)
         self._convergence = Convergence(
             self._api,
+            listing=self._listing,
             processes=processes,
             files=HostFiles(files_dir),
             remover=remover,
@@ -102,7 +105,7 @@ class PodmanEngine:
 
     async def list_managed(self, fleet: str, host: str, workload: str | None = None) -> list[Managed]:
         """Our containers, running or not, by one call."""
-        return await self._convergence.listed(fleet, host, workload, Phase.START)
+        return await self._listing.containers(fleet, host, workload, Phase.START)
 
     async def exit_of(self, container_id: str) -> LastExit | None:
         """How a container ended; None while it runs or when it is gone."""

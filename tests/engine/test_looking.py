@@ -17,7 +17,7 @@ from activities.engine import EngineFault
 from activities.podman_engine import PodmanEngine
 from activities.podman_logs import CUT_MARK, LINE_LIMIT
 from perdure.model.faults import FaultClass, FaultKind
-from perdure.model.observation import ContainerState, Health, LastExit
+from perdure.model.observation import ContainerState, Health, LastExit, Run
 from perdure.model.workload import ContainerSpec, Healthcheck, Resources
 from tests.engine.workload import HOST, Workload, pull_fault
 from tests.support.podman import IsolatedPodman
@@ -174,6 +174,11 @@ async def every_call(engine: PodmanEngine) -> list[EngineFault]:
         lambda: engine.ensure_absent("fleet", HOST, "web", timedelta(0)),
         lambda: engine.list_managed("fleet", HOST),
         lambda: engine.exit_of("0" * 64),
+        lambda: anext(engine.events("fleet", HOST)),
+        lambda: engine.start_again("0" * 64),
+        lambda: engine.end_run(Run(container_id="0" * 64), timedelta(0)),
+        lambda: engine.healthcheck_of("0" * 64),
+        lambda: engine.check_health("0" * 64),
     ]
     faults = []
     for call in calls:
