@@ -114,18 +114,22 @@ async def once_there_was(perdure: Perdure, host: str) -> None:
     )
 
 
-def test_a_lost_host_is_told_by_its_workloads(new_home: NewHome, image: str) -> None:
-    """Cases R9 and C10: its worker is stopped by SIGSTOP; within 30 s its workloads show as unknown, and a wait says so."""
+def test_a_lost_host_is_told_by_its_workloads(new_home: NewHome, image: str, clean_podman: IsolatedPodman) -> None:
+    """Cases R9 and C10: its worker is stopped by SIGSTOP; within 30 s its workloads show as unknown, and a wait says so.
+
+    One that is deleted by force meanwhile is removed when the host is back; the other one goes on in its container.
+    """
     perdure = new_home()
     perdure("up", "--detach", "--temporal-port", "0", "--host", "edge-5")
-    perdure("apply", "-f", perdure.manifest({"web": {"image": image}}, host="edge-5"))
+    perdure("apply", "-f", perdure.manifest({"web": {"image": image}, "old": {"image": image}}, host="edge-5"))
+    old = perdure.status("old")["live"]["containerId"]
     worker = perdure.process("host")
     assert worker is not None
     worker.send(signal.SIGSTOP)
     try:
         status = eventually(lambda: (found := perdure.status("web"))["state"] == "Unknown" and found, within=30)
         assert (status["substate"], status["live"]["generation"]) == ("HostLost", 1)
-        line = perdure("get", "workloads").out.splitlines()[1]
+        line = perdure("get", "workloads", "web").out.splitlines()[1]
         assert "  Unknown(HostLost)  " in line
         assert "host edge-5 does not answer, last seen " in line
         assert perdure("get", "hosts").out.splitlines()[1].split()[:2] == ["edge-5", "Lost"]
@@ -134,7 +138,10 @@ def test_a_lost_host_is_told_by_its_workloads(new_home: NewHome, image: str) -> 
             ("error: host edge-5 does not answer", "error: no worker for host edge-5, last seen ")
         )
         assert "edge-5/web is Unknown(HostLost)" in done.err
+        assert perdure("delete", "--force", "old").out == "edge-5/old removed\n"
+        assert clean_podman.is_alive(old)
     finally:
         worker.send(signal.SIGCONT)
+    eventually(lambda: clean_podman.inspect(old) is None, within=30)
     assert perdure("wait", "web").out == "edge-5/web Running\n"
     assert perdure.status("web")["live"] == status["live"]

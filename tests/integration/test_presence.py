@@ -52,6 +52,8 @@ async def test_a_worker_is_there_until_it_stops(client: Client, queue: str) -> N
         found = await last_heartbeats(client, queue)
         assert found.seen_at is not None
         assert datetime.now(UTC) - found.seen_at < timedelta(seconds=20)
+        assert (await last_heartbeats(client, queue, identity=client.identity)).alive
+        assert await last_heartbeats(client, queue, identity="somebody else") == Presence(alive=False, seen_at=None)
 
     async def is_gone() -> bool:
         return not (await last_heartbeats(client, queue)).alive
@@ -88,3 +90,4 @@ async def test_servers_without_heartbeats_are_asked_for_pollers(
 
     async with Worker(client, task_queue=queue, activities=[nothing]):
         await eventually_async(is_alive, within=20)
+        assert not (await last_heartbeats(client, queue, identity="somebody else")).alive
