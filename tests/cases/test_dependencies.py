@@ -88,6 +88,25 @@ async def test_n2_each_starts_when_what_it_depends_on_is_as_far(case: Case, slee
     assert await ended_at(storage) <= await made_at(notifier)
 
 
+async def test_n2_healthy_is_what_the_healthcheck_says(case: Case, sleeper: str, tmp_path: Path) -> None:
+    """Not before it has passed; and where there is none, who waits says so."""
+    db, bare, web, late = (case.workload(name) for name in ("db", "bare", "web", "late"))
+    check = {"test": ["CMD", "test", "-e", "/cause/ready"], "interval": "1s"}
+    await case.apply(
+        {
+            db: {"image": sleeper, "mounts": [f"{tmp_path}:/cause:ro"], "healthcheck": check},
+            bare: {"image": sleeper},
+            web: {"image": sleeper, "dependsOn": {db.name: "healthy"}},
+            late: {"image": sleeper, "dependsOn": {bare.name: "healthy"}},
+        }
+    )
+    await waits_for(web, f"edge-1/{db.name} is Running/", ", wanted: healthy")
+    await waits_for(late, f"edge-1/{bare.name} is Running/Ok and has no healthcheck, wanted: healthy")
+    (tmp_path / "ready").touch()
+    await web.runs()
+    assert await late.containers() == []
+
+
 async def test_n2_a_cycle_is_refused_before_anything_is_sent(case: Case, sleeper: str) -> None:
     """Also one that goes through what was applied before."""
     web, db, other = case.workload("web"), case.workload("db"), case.workload("other")

@@ -178,16 +178,18 @@ async def test_other_dependencies_of_the_same_container(real_fleet: Fleet, engin
     await fleet.until("late", "Running/Ok")
 
 
-async def test_a_time_limit_counts_from_when_they_are_met(fleet: Fleet, engine: FakeEngine) -> None:
+async def test_a_time_limit_counts_from_when_they_are_met(temporal: WorkflowEnvironment, engine: FakeEngine) -> None:
     """Nobody gives up because others are slow."""
     engine.pull_faults["reg/app:1"] = fault(FaultKind.IMAGE_NOT_FOUND, "manifest unknown")
-    await fleet.send("web", after({"db": "running"}, retry=Retry(give_up_after=timedelta(seconds=30))))
-    await fleet.environment.sleep(timedelta(minutes=2))
-    status = await fleet.until("web", WAITING)
-    assert status.give_up_at is None
-    await fleet.apply("db", spec("reg/db:1"))
-    await fleet.until("web", "Failed/GaveUp", within=60)
-    assert engine.pulls.count("reg/app:1") > 2
+    async with fleet_of(temporal, engine, pace=Pace(linger=timedelta(0))) as fleet:
+        await fleet.send("web", after({"db": "running"}, retry=Retry(give_up_after=timedelta(seconds=30))))
+        await temporal.sleep(timedelta(minutes=2))
+        status = await fleet.until("web", WAITING)
+        assert status.give_up_at is None
+        await fleet.apply("db", spec("reg/db:1"))
+        await temporal.sleep(timedelta(seconds=45))
+        await fleet.until("web", "Failed/GaveUp", within=30)
+        assert engine.pulls.count("reg/app:1") > 2
 
 
 async def test_three_days_of_waiting_cost_little_history(temporal: WorkflowEnvironment, engine: FakeEngine) -> None:
