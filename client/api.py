@@ -216,7 +216,7 @@ class Reconciler:
         last: list[HostView] | None = None
         while True:
             now = await self.hosts(filters)
-            lasting = [host.model_copy(update={"seen_at": None}) for host in now]
+            lasting = [host.lasting for host in now]
             if lasting != last:
                 yield now
             last = lasting

@@ -48,9 +48,14 @@ class HostView(Model):
     """How many of its workloads are in each state."""
     last_resync: ResyncReport | None = None
     last_differences: ResyncReport | None = None
-    """The latest resync that found something to differ."""
+    """The latest resync that found something to differ, as far as it is still known."""
     warning: str = ""
     history: tuple[HostTransition, ...] = ()
+
+    @property
+    def lasting(self) -> HostView:
+        """What stays the same while nothing happens: all but the sign of life."""
+        return self.model_copy(update={"seen_at": None})
 
 
 @dataclass(frozen=True, slots=True)

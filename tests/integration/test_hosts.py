@@ -191,6 +191,18 @@ async def names_of(fleet: Reconciler, filters: HostFilters) -> list[str]:
     return [host.host for host in await fleet.hosts(filters)]
 
 
+async def test_a_host_of_another_version_hides_no_other(client: Client, fleet: Reconciler) -> None:
+    """It is shown as far as it goes. One that nobody has begun to look after is shown, too."""
+    for host, memo in (("new", {names.MEMO_STATUS: {"state": "Dreaming"}}), ("fresh", None)):
+        await client.start_workflow(
+            names.HOST_WORKFLOW, args=[None], id=names.host_id(host), task_queue="nobody", memo=memo
+        )
+    hosts = await shown(fleet, "fresh", "new")
+    assert {host.state for host in hosts.values()} == {HostState.WAITING}
+    assert hosts["fresh"].warning == ""
+    assert hosts["new"].warning.startswith("Its status cannot be read by this version")
+
+
 async def test_a_resync_is_answered_by_its_report_or_by_why_there_is_none(client: Client, fleet: Reconciler) -> None:
     async with alive(client, fleet) as work:
         assert await fleet.resync("alive") == NEWS.model_copy(update={"reason": ResyncReason.ASKED})

@@ -65,7 +65,7 @@ async def _watch(fleet: Reconciler, filters: HostFilters, output: Format) -> Exi
     """Show all, then what changes, until interrupted."""
     before: dict[str, HostView] | None = None
     async for found in fleet.watch_hosts(filters):
-        lasting = {host.host: host.model_copy(update={"seen_at": None}) for host in found}
+        lasting = {host.host: host.lasting for host in found}
         if before is None:
             _show(found, output)
         else:
