@@ -110,10 +110,13 @@ class Autonomy:
         """A container was made to run by its workload's wish: what was before is over."""
         self._ledger.forget(workload, resting=True)
 
-    def restarts_of(self, workload: str, container_id: str) -> LocalRuns | None:
-        """What was done with a container that its workload was not told of."""
+    def restarts_of(self, workload: str, container_id: str, seen: Managed | None) -> LocalRuns | None:
+        """What was done with a container that its workload was not told of; ``seen`` is as it is now, None where it is gone."""
         runs = self._ledger.runs_of(workload)
-        return runs if runs is not None and runs.restarts and runs.container_id == container_id else None
+        if runs is None or runs.container_id != container_id:
+            return None
+        runs = _really_done(runs, seen)
+        return runs if runs.restarts else None
 
     def told(self, workload: str) -> None:
         """The workload knows now."""
@@ -200,29 +203,40 @@ class Autonomy:
                 due = self._due(workload, self._by_workload(found).get(workload, ()), datetime.now(UTC))
                 if due is None:
                     return
-                live = await self._engine.start_again(due.container.container_id)
+                if due is not None:
+                    await self._restart(workload, due)
             except EngineFault as fault:
                 self._failed(workload, str(fault))
-                return
-            if live is None:
-                self._failed(workload, "podman cannot start it as it is")
-                return
-            self._troubles.pop(workload, None)
-            self._complaints.pop(workload, None)
-            before = self._runs_of(workload, due.container)
-            runs = LocalRuns(
-                container_id=due.container.container_id,
-                incarnation=due.container.owner.incarnation,
-                crashes=due.crashes,
-                restarts=before.restarts + 1,
-                exit=due.container.exit or before.exit,
-                started_at=live.started_at,
-            )
-            self._ledger.note(workload, runs)
-            cause = (
-                due.container.exit.model_dump(mode="json") if due.container.exit else "it has not run since the boot"
-            )
-            logger.info("a container was restarted here", extra={"workload": workload, "cause": cause})
+
+    async def _restart(self, workload: str, due: _Due) -> None:
+        """A worker that is killed in here leaves behind what it was about to do: the container tells whether it was done."""
+        container = due.container
+        before = self._runs_of(workload, container)
+        runs = before.model_copy(
+            update={
+                "crashes": due.crashes,
+                "crashes_before": before.crashes,
+                "restarts": before.restarts + 1,
+                "exit": container.exit or before.exit,
+                "answers": container.exit,
+                "started_at": None,
+            }
+        )
+        self._ledger.note(workload, runs)
+        try:
+            live = await self._engine.start_again(container.container_id)
+        except EngineFault:
+            self._ledger.note(workload, before)
+            raise
+        if live is None:
+            self._ledger.note(workload, before)
+            self._failed(workload, "podman cannot start it as it is")
+            return
+        self._ledger.note(workload, runs.model_copy(update={"started_at": live.started_at}))
+        self._troubles.pop(workload, None)
+        self._complaints.pop(workload, None)
+        cause = container.exit.model_dump(mode="json") if container.exit else "it has not run since the boot"
+        logger.info("a container was restarted here", extra={"workload": workload, "cause": cause})
 
     def _due(self, workload: str, containers: Sequence[Managed], now: datetime) -> _Due | None:
         """The container of a workload that is to be started now."""
@@ -276,7 +290,7 @@ class Autonomy:
         """What was done with this very container before."""
         runs = self._ledger.runs_of(workload)
         if runs is not None and runs.container_id == container.container_id:
-            return runs
+            return _really_done(runs, container)
         return LocalRuns(container_id=container.container_id, incarnation=container.owner.incarnation)
 
     def _failed(self, workload: str, cause: str) -> None:
@@ -291,3 +305,11 @@ class Autonomy:
         if self._complaints.get(workload) != cause:
             self._complaints[workload] = cause
             logger.warning("a container cannot be kept up here", extra={"workload": workload, "cause": cause})
+
+
+def _really_done(runs: LocalRuns, seen: Managed | None) -> LocalRuns:
+    """Without a restart that was written down and never done: the container is still as it was before it."""
+    if runs.started_at is not None or seen is None or seen.state not in _DOWN or seen.exit != runs.answers:
+        return runs
+    done = {"restarts": max(0, runs.restarts - 1), "crashes": runs.crashes_before}
+    return runs.model_copy(update={**done, "answers": None, "exit": None})

@@ -34,7 +34,10 @@ CALM: Final = timedelta(milliseconds=200)
 """How long an ended container is looked at, where the first look came too late to see whether it was stopped by hand."""
 AFTER_STOP: Final = timedelta(milliseconds=500)
 """The same after a stop by hand. Its removal follows within 0.15 s, or 0.4 s on a busy machine; a restart within 0.3 s."""
-LOOK_AGAIN: Final = timedelta(milliseconds=25)
+ASK_AGAIN: Final = timedelta(milliseconds=25)
+"""Between two questions of how a dead container ended; each costs 3 ms."""
+LOOK_AGAIN: Final = (timedelta(milliseconds=50), timedelta(milliseconds=200))
+"""Between two looks at first, and at most. A look costs up to 40 ms on a host with many containers, and an event wakes it."""
 STUCK: Final = timedelta(seconds=5)
 """How much longer than its grace a stop may take, until it counts as one that was broken off."""
 USUAL_GRACE: Final = timedelta(seconds=10)
@@ -138,7 +141,9 @@ class Inspection:
     async def _tell(self, workload: str, finding: Finding) -> Told:
         """What was done here while Temporal was away goes along with the first news of that container, and once."""
         seen = finding.observation(datetime.now(UTC))
-        runs = self._autonomy.restarts_of(workload, finding.container_id) if self._autonomy else None
+        runs = None
+        if self._autonomy:
+            runs = self._autonomy.restarts_of(workload, finding.container_id, finding.container)
         if runs is not None:
             seen = seen.model_copy(update={"restarts": runs.restarts, "exit": seen.exit or runs.exit})
         told = await self._teller.observe(workload, seen)
@@ -159,22 +164,23 @@ class Inspection:
             if finding is None or finding.container is None or finding.state not in _PASSING:
                 return finding
             if finding.state is ContainerState.DEAD and not _is_being_stopped(finding):
-                ended = await self._end_of(finding)
+                ended = await self._end_of(workload, finding)
                 if ended is not None:
                     return ended
             if finding.state is ContainerState.STOPPING and self._is_alive(workload, finding):
                 return finding if self._is_stuck(finding) else None
             if rest.has_come(finding):
                 return finding
-            await self._wait_for_a_hint(workload)
+            await self._hinted(workload, rest.pause())
 
-    async def _end_of(self, finding: Finding) -> Finding | None:
-        """How a container ended whose process is gone, as soon as Podman has noticed: to ask for one is cheap."""
-        exit_seen = await self._engine.exit_of(finding.container_id)
-        if exit_seen is None or finding.container is None:
-            return None
-        ended = replace(finding.container, state=ContainerState.EXITED, exit=exit_seen)
-        return replace(finding, state=ContainerState.EXITED, container=ended)
+    async def _end_of(self, workload: str, finding: Finding) -> Finding | None:
+        """How a container ended whose process is gone, as soon as Podman has noticed; None where that takes too long."""
+        give_up = time.monotonic() + SETTLE.total_seconds()
+        while (exit_seen := await self._engine.exit_of(finding.container_id)) is None:
+            if await self._hinted(workload, ASK_AGAIN) or time.monotonic() > give_up:
+                return None
+        container = finding.container and replace(finding.container, state=ContainerState.EXITED, exit=exit_seen)
+        return replace(finding, state=ContainerState.EXITED, container=container)
 
     def _is_alive(self, workload: str, finding: Finding) -> bool:
         """Whether the process of a container that is being stopped is still there."""
@@ -187,11 +193,14 @@ class Inspection:
         since = self._stopping_since.setdefault(finding.container_id, now)
         return now - since >= ((USUAL_GRACE if grace is None else grace) + STUCK).total_seconds()
 
-    async def _wait_for_a_hint(self, workload: str) -> None:
+    async def _hinted(self, workload: str, wait: timedelta) -> bool:
+        """Wait for a hint; whether there was one."""
         hint = self._hints[workload]
         with suppress(TimeoutError):
-            await asyncio.wait_for(hint.wait(), LOOK_AGAIN.total_seconds())
+            await asyncio.wait_for(hint.wait(), wait.total_seconds())
+        was_hinted = hint.is_set()
         hint.clear()
+        return was_hinted
 
 
 class _Rest:
@@ -205,6 +214,7 @@ class _Rest:
         self._began = time.monotonic()
         self._ended_at: float | None = None
         self._calm = CALM
+        self._pause, self._longest_pause = LOOK_AGAIN
 
     def has_come(self, finding: Finding) -> bool:
         """Take note of a look, and answer."""
@@ -217,6 +227,11 @@ class _Rest:
             return False
         self._ended_at = self._ended_at or now
         return now - self._ended_at >= self._calm.total_seconds() or _is_long_ago(finding)
+
+    def pause(self) -> timedelta:
+        """How long to wait before the next look."""
+        pause, self._pause = self._pause, min(2 * self._pause, self._longest_pause)
+        return pause
 
 
 def _is_being_stopped(finding: Finding) -> bool:

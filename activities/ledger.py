@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class LocalRuns(Model):
-    """What the host did with one container by itself."""
+    """What the host did with one container by itself. It is written down before it is done, and again when it was done."""
 
     container_id: str
     incarnation: str
@@ -30,7 +30,11 @@ class LocalRuns(Model):
     """Of which the workload was not told yet."""
     exit: LastExit | None = None
     """How the run before the present one ended, where that is known."""
+    answers: LastExit | None = None
+    """The end that the latest restart is the answer to; None where the host was restarted."""
+    crashes_before: int = 0
     started_at: AwareDatetime | None = None
+    """When the latest restart was done; None while only the wish to do it is written down."""
 
 
 class _Page(Model):

@@ -27,7 +27,7 @@ def pull_the_plug(podman: IsolatedPodman, *container_ids: str) -> None:
     for mount in re.findall(
         rf"^\S+ ({re.escape(str(podman.service.home))}/\S+)", Path("/proc/mounts").read_text(), re.MULTILINE
     ):
-        subprocess.run(["umount", "-l", mount], check=False)
+        subprocess.run(["umount", "-l", mount], check=False, stderr=subprocess.DEVNULL)
     runtime = [Path("/run/runc") / container_id for container_id in container_ids]
     for folder in (podman.service.home / "run", podman.service.home / "tmp", *runtime):
         shutil.rmtree(folder)

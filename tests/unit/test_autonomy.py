@@ -17,7 +17,7 @@ from activities import autonomy
 from activities.autonomy import Autonomy
 from activities.engine import EngineFault, Ownership
 from activities.fence import Fence
-from activities.ledger import Ledger
+from activities.ledger import Ledger, LocalRuns
 from activities.telling import Contact
 from perdure.model.faults import FaultKind, Phase
 from perdure.model.observation import ContainerState, LastExit, Live
@@ -80,6 +80,10 @@ class Lonely:
         self.engine.mutations.clear()
         return live.container_id
 
+    def untold(self, container_id: str) -> LocalRuns | None:
+        """What the workload will be told."""
+        return self.alone.restarts_of("web", container_id, self.engine.containers[container_id])
+
     def runs(self, container_id: str) -> bool:
         """Whether a container runs now."""
         return self.engine.containers[container_id].state is ContainerState.RUNNING
@@ -126,7 +130,7 @@ async def test_what_ended_is_restarted_by_its_policy(
             await host.nothing_happens()
             return
         await host.started(web)
-        told = host.alone.restarts_of("web", web)
+        told = host.untold(web)
         assert told is not None
         assert (told.restarts, told.exit and told.exit.code, told.container_id) == (1, code, web)
     assert [one.what for one in host.engine.mutations] == ["start"]
@@ -159,7 +163,7 @@ async def test_ends_in_a_row_wait_longer_and_end_at_the_limit(host: Lonely) -> N
     host.engine.mutations.clear()
     async with host.again().running():
         await host.nothing_happens()
-    told = host.alone.restarts_of("web", web)
+    told = host.untold(web)
     assert told is not None
     assert (told.restarts, told.crashes) == (3, 3)
 
@@ -168,6 +172,43 @@ def has_crashed(host: Lonely, times: int) -> bool:
     """Whether so many restarts in a row are written down."""
     runs = host.ledger.runs_of("web")
     return runs is not None and runs.crashes == times
+
+
+class Deadly(FakeEngine):
+    """The worker is killed in a start: before Podman does it, or right after."""
+
+    is_done = False
+
+    async def start_again(self, container_id: str) -> Live | None:
+        """Hang."""
+        if self.is_done:
+            await super().start_again(container_id)
+        self.starts.append(container_id)
+        await asyncio.Event().wait()
+        return None
+
+
+@pytest.mark.parametrize("is_done", [False, True])
+async def test_a_worker_that_is_killed_in_a_start_counts_it_if_it_was_done(host: Lonely, is_done: bool) -> None:
+    """The next one sees by the container whether it was."""
+    host.engine = Deadly(images={"reg/app:1"})
+    host.engine.is_done = is_done
+    web = await host.container()
+    host.engine.starts.clear()
+    async with host.again().running():
+        await that(lambda: bool(host.engine.starts))
+    host.again()
+    told = host.untold(web)
+    assert (told.restarts if told else 0) == (1 if is_done else 0)
+    living = FakeEngine(images={"reg/app:1"})
+    living.containers = host.engine.containers
+    host.engine = living
+    async with host.again().running():
+        await host.started(web)
+        await that(lambda: host.untold(web) is not None)
+    told = host.untold(web)
+    assert told is not None
+    assert (told.restarts, told.crashes) == (1, 1)
 
 
 async def test_a_wait_is_waited_for(host: Lonely) -> None:
@@ -315,7 +356,7 @@ async def test_a_start_that_fails_is_tried_again(
         await host.started(web)
     assert host.engine.calls == 5
     assert caplog.text.count("a container cannot be kept up here") == 2
-    told = host.alone.restarts_of("web", web)
+    told = host.untold(web)
     assert told is not None
     assert told.restarts == 1
 
@@ -338,10 +379,10 @@ async def test_what_was_told_is_not_told_again(host: Lonely) -> None:
     web = await host.container()
     async with host.alone.running():
         await host.started(web)
-        await that(lambda: host.alone.restarts_of("web", web) is not None)
-    assert host.alone.restarts_of("web", "another") is None
+        await that(lambda: host.untold(web) is not None)
+    assert host.alone.restarts_of("web", "another", None) is None
     host.alone.told("web")
-    assert host.alone.restarts_of("web", web) is None
+    assert host.untold(web) is None
 
 
 async def that(claim: Callable[[], bool]) -> None:
