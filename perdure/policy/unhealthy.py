@@ -28,19 +28,8 @@ def answered(record: Record, now: datetime) -> Record:
     if decision is None:
         limit = spec.restart_backoff.limit
         return transitions.noted(record, now, f"unhealthy; the limit of {limit} restarts in a row is used up")
-    begin = now + decision.after
-    record = record.but(
-        course=Course.START,
-        turn=record.turn + 1,
-        attempts_before=0,
-        unwanted_run=Run(container_id=live.container_id, started_at=live.started_at),
-        restarts=record.restarts + 1,
-        crashes=decision.crashes,
-        resume_at=begin if decision.after else None,
-        next_attempt_at=begin if decision.after else None,
-        give_up_at=transitions.deadline(record, begin),
-    )
-    return transitions.entered(record, State.PENDING, Substate.RESTART_BACKOFF, now, "unhealthy: restarted")
+    record = record.but(unwanted_run=Run(container_id=live.container_id, started_at=live.started_at))
+    return transitions.to_be_restarted(record, now, "unhealthy: restarted", decision.after, decision.crashes)
 
 
 def recovered(record: Record, now: datetime) -> Record:

@@ -85,7 +85,7 @@ async def test_a_workload_added_again_during_a_slow_removal_ends_running(workloa
 
 async def test_many_slow_stops_do_not_hold_up_a_start(workload: Workload, stubborn: str, obedient: str) -> None:
     """A stop that waits takes no start's place."""
-    slow = [Workload(workload.engine, stubborn, fleet=workload.fleet, name=f"slow-{n}") for n in range(5)]
+    slow = [Workload(workload.engine, stubborn, fleet=workload.fleet, name=f"slow-{n}") for n in range(7)]
     await asyncio.gather(*(one.ensure() for one in slow))
     removals = [asyncio.create_task(one.remove(timedelta(seconds=6))) for one in slow]
     await asyncio.sleep(0.5)
