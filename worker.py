@@ -7,6 +7,7 @@ import argparse
 import asyncio
 import logging
 import os
+import resource
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -69,6 +70,7 @@ CACHED_WORKFLOWS = 5000
 """0.12 MB each, filled only with those that are active."""
 BUILD = WorkerDeploymentConfig(WorkerDeploymentVersion("perdure", __version__), use_worker_versioning=False)
 """Told to the server. Without it the SDK makes an id from the contents of a thousand modules at each start: seconds of CPU."""
+OPEN_FILES = 16_384
 RETRY_CONNECT = timedelta(seconds=2)
 
 
@@ -318,6 +320,13 @@ def podman_url(settings: Settings) -> str:
     return f"unix://{found}"
 
 
+def _allow_open_files() -> None:
+    """The usual limit of 1024 would end at 400 containers: the process of each and its monitor are followed by a file."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < OPEN_FILES:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(OPEN_FILES, hard), hard))
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of ``perdure-worker``."""
     parser = argparse.ArgumentParser("perdure-worker", description="Serve a fleet: its workflows, or one of its hosts.")
@@ -331,6 +340,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         overrides = {"host": chosen.host} if chosen.host else {}
         settings = Settings.load(**overrides)
         logs.configure(settings)
+        _allow_open_files()
         asyncio.run(serve(settings, control=chosen.control, host=chosen.host))
     except Problem as problem:
         print(f"error: {problem.message}", file=sys.stderr)  # noqa: T201 - the only word to a person, before any log

@@ -50,6 +50,7 @@ LASTED: Final = timedelta(seconds=5)
 
 KNOCK_TIMEOUT: Final = timedelta(seconds=2)
 _NEWS_OF_THE_BELIEVED: Final = (EventKind.ENDED, EventKind.REMOVED, EventKind.PAUSED)
+_WAKES_A_LOOK: Final = (EventKind.REMOVED, EventKind.STARTED)
 _NEWS_OF_OTHERS: Final = (EventKind.STARTED, EventKind.RESUMED)
 
 
@@ -246,7 +247,8 @@ class Supervision:
             await self._contact.lost()
             self._wake.set()
             await self._contact.restored()
-            self.ask(ResyncReason.RECONNECT)
+            if not self._one_resync.locked():  # else it was one that has just reached Temporal
+                self.ask(ResyncReason.RECONNECT)
 
     async def _compare(self) -> None:
         """The cheap look: only Podman is asked."""
@@ -276,7 +278,8 @@ class Supervision:
 
     def _hint(self, event: Event) -> None:
         """Look at a workload where an event tells something that is not our own doing, as far as can be told."""
-        self._inspection.hint(event.workload)
+        if event.kind in _WAKES_A_LOOK:
+            self._inspection.hint(event.workload)
         belief = self._beliefs.of(event.workload)
         if belief is None or self._fence.is_busy(event.workload):
             return

@@ -57,7 +57,7 @@ class Film(FakeEngine):
 
     async def exit_of(self, container_id: str) -> LastExit | None:
         """As the next picture shows."""
-        picture = self.pictures[0]
+        picture = self.pictures.pop(0) if len(self.pictures) > 1 else self.pictures[0]
         return picture.exit if picture else None
 
 
@@ -104,8 +104,9 @@ class Scene:
 @pytest.fixture
 def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
     """In which everything takes a tenth of its time."""
-    for name in ("SETTLE", "CALM", "AFTER_STOP", "LOOK_AGAIN"):
+    for name in ("SETTLE", "CALM", "AFTER_STOP", "ASK_AGAIN"):
         monkeypatch.setattr(inspection, name, getattr(inspection, name) / 10)
+    monkeypatch.setattr(inspection, "LOOK_AGAIN", [wait / 10 for wait in inspection.LOOK_AGAIN])
     return Scene()
 
 
@@ -143,7 +144,8 @@ async def test_an_end_is_told_at_once_where_nothing_can_follow(scene: Scene) -> 
 
 async def test_news_in_the_middle_of_a_look_is_seen_at_once(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """An event wakes a look that waits."""
-    monkeypatch.setattr(inspection, "LOOK_AGAIN", timedelta(seconds=30))
+    monkeypatch.setattr(inspection, "SETTLE", timedelta(minutes=1))
+    monkeypatch.setattr(inspection, "LOOK_AGAIN", [timedelta(seconds=30)] * 2)
     scene.engine.show([DYING, GONE])
     check = asyncio.create_task(scene.inspection.check("web"))
     while not scene.engine.looks:

@@ -71,6 +71,8 @@ def test_the_podman_socket_is_a_path_or_a_url(monkeypatch: pytest.MonkeyPatch, g
         ("PERDURE_HOST", "a" * 64, "not a host name"),
         ("PERDURE_FLEET", "my fleet", "not the name of a fleet"),
         ("PERDURE_GIVE_UP_AFTER", "2 hours", "not a duration"),
+        ("PERDURE_RESYNC_INTERVAL", "9s", "9s is not between 10s and 1d: write, for example, 5m"),
+        ("PERDURE_RESYNC_INTERVAL", "2d", "2d is not between 10s and 1d"),
         ("PERDURE_PULL_SLOTS", "0", "greater than or equal to 1"),
         ("PERDURE_TEMPORAL_PORT", "70000", "less than or equal to 65535"),
         ("PERDURE_LOG_FORMAT", "xml", "'auto', 'console' or 'json'"),

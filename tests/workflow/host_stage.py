@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -17,7 +18,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, Interceptor, OutboundInterceptor
 from temporalio.common import SearchAttributePair, TypedSearchAttributes
 
-from activities.engine import EngineFault, Managed, Ownership
+from activities.engine import Engine, EngineFault, Managed, Ownership
 from activities.fence import Fence
 from activities.sight import Sight
 from activities.supervision import Supervision
@@ -91,9 +92,14 @@ class _Counting(OutboundInterceptor):
 
 
 class HostStage:
-    """One host of its own name, what is on it, and what its workloads were told."""
+    """One host of its own name, what is on it, and what its workloads were told.
 
-    def __init__(self, client: Client) -> None:
+    Args:
+        client: of a real server.
+        engine: instead of the one in memory.
+    """
+
+    def __init__(self, client: Client, engine: Engine | None = None) -> None:
         self.counting = Counting()
         self.client = Client(
             client.service_client,
@@ -103,6 +109,7 @@ class HostStage:
         )
         self.host = f"host-{uuid4().hex[:8]}"
         self.engine = CountedEngine()
+        self._real_engine = engine
         self.fence = Fence(self._nobody)
         self.workloads: list[str] = []
 
@@ -111,8 +118,9 @@ class HostStage:
 
     def supervision(self, **settings: Any) -> Supervision:
         """As of a worker that starts."""
-        sight = Sight(self.engine, self.client.namespace, self.host, FLEET_ID)
-        return Supervision(self.client, self.engine, sight, self.fence, **settings)
+        engine = self._real_engine or self.engine
+        sight = Sight(engine, self.client.namespace, self.host, FLEET_ID)
+        return Supervision(self.client, engine, sight, self.fence, **settings)
 
     # ---- what is there ----
 
@@ -154,11 +162,15 @@ class HostStage:
 
     def container(self, workload: str, state: ContainerState = ContainerState.RUNNING, **changes: Any) -> Managed:
         """A container on the host."""
-        fleet, fleet_id = changes.pop("fleet", self.client.namespace), changes.pop("fleet_id", FLEET_ID)
+        owner = replace(
+            owner_of(self, workload),
+            fleet=changes.pop("fleet", self.client.namespace),
+            fleet_id=changes.pop("fleet_id", FLEET_ID),
+        )
         values = {
             "container_id": container_id(workload),
             "name": f"{workload}-g1",
-            "owner": Ownership(fleet, self.host, workload, "life-1", 1, "hash", "", "shop", fleet_id),
+            "owner": owner,
             "state": state,
             "pid": 0,
             "started_at": BEGAN,
@@ -234,3 +246,8 @@ def names_of(report: ResyncReport) -> Sequence[str]:
 def ticket(stage: HostStage, name: str = "web") -> Ticket:
     """A request for a workload."""
     return Ticket(host=stage.host, name=name, incarnation="life-1", generation=1)
+
+
+def owner_of(stage: HostStage, workload: str) -> Ownership:
+    """Whose a container of a workload is."""
+    return Ownership(stage.client.namespace, stage.host, workload, "life-1", 1, "hash", "", "shop", FLEET_ID)
