@@ -7,6 +7,7 @@ another. The caller holds the workload's lock, so only a person at the host can 
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -19,6 +20,9 @@ from activities.translate import START_IS_WEDGED, engine_fault, refusal_fault
 from perdure.model.faults import FaultKind, Phase
 from perdure.model.observation import ContainerState, Live, Run
 
+LOOKS: Final = 10
+LOOK_AGAIN_SECONDS: Final = 0.1
+"""What was killed needs a moment to be gone."""
 _CAN_BE_STARTED: Final = (ContainerState.CREATED, ContainerState.EXITED)
 _RUNS: Final = (ContainerState.RUNNING, ContainerState.PAUSED, ContainerState.UNMONITORED)
 
@@ -54,19 +58,23 @@ class Runs:
 
     async def end_run(self, run: Run, grace: timedelta) -> bool:
         """See ``Engine.end_run``."""
+        container = await self._running(run)
+        if container is None:
+            return False
+        await self._remover.stop(container, grace, Phase.START)
+        for _ in range(LOOKS):
+            if await self._running(run) is None:
+                return True
+            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+        name = run.container_id
+        raise engine_fault(FaultKind.STOP_FAILED, Phase.START, f"stop container {name}", "it still runs", name=name)
+
+    async def _running(self, run: Run) -> Json | None:
+        """The container, if this run of it goes on."""
         container = await self._look(run.container_id)
         if container is None or not _is_of(run, container):
-            return False
-        if inspected_state(container, self._processes) not in _RUNS:
-            return False
-        try:
-            await self._remover.stop(container, grace, Phase.START)
-        except Refused as refused:
-            text = refused.text
-            raise engine_fault(
-                FaultKind.STOP_FAILED, Phase.START, f"stop container {run.container_id}", text, name=run.container_id
-            ) from refused
-        return True
+            return None
+        return container if inspected_state(container, self._processes) in _RUNS else None
 
     async def _look(self, container_id: str) -> Json | None:
         """The container, if it is there and one of ours."""

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 import pytest
 
-from perdure.model.observation import ContainerState
+from perdure.model.observation import ContainerState, Run
 from perdure.model.workload import StopOptions
 from tests.engine.workload import Workload
 from tests.support.podman import IsolatedPodman, process_is_alive
@@ -172,3 +172,16 @@ async def test_a_stop_that_was_broken_off_is_finished(
     await workload.remove(timedelta(seconds=1))
     assert await workload.containers() == []
     assert not process_is_alive(pid)
+
+
+async def test_a_run_without_its_monitor_is_ended_too(workload: Workload, podman: IsolatedPodman) -> None:
+    """Podman goes on calling it `running`; what counts is that its process is gone. The next start makes another container."""
+    live = await workload.ensure()
+    pid = await main_pid(workload)
+    os.kill(monitor_pid(podman, live.container_id), signal.SIGKILL)
+    run = Run(container_id=live.container_id, started_at=live.started_at)
+    assert await workload.engine.end_run(run, timedelta(seconds=5))
+    assert not process_is_alive(pid)
+    assert not await workload.engine.end_run(run, timedelta(seconds=5))
+    assert (await workload.ensure()).container_id != live.container_id
+    assert len(await workload.running()) == 1
