@@ -176,7 +176,7 @@ async def test_temporal_that_was_away_is_told_what_happened_meanwhile(
         await ready(watch)
         monkeypatch.setattr(stage.client.workflow_service, "get_system_info", nobody_answers)
         contact.note(False)
-        stage.engine.end("web", 1)
+        stage.engine.vanish("web")
 
         async def is_knocked_at() -> bool:
             return len(knocks) >= 2
@@ -184,7 +184,7 @@ async def test_temporal_that_was_away_is_told_what_happened_meanwhile(
         await eventually_async(is_knocked_at, within=patience(5))
         assert await stage.told("web") == []
         monkeypatch.setattr(stage.client.workflow_service, "get_system_info", real)
-        await stage.that_is_told("web", ContainerState.EXITED)
+        await stage.that_is_told("web", ContainerState.MISSING)
         assert contact.is_there
         assert names_of(await ready(watch, ResyncReason.RECONNECT)) == ["web"]
 
