@@ -82,7 +82,7 @@ def test_l8_five_hundred_at_the_cap() -> None:
 
     async def story() -> None:
         async with WaitingHost() as host:
-            back = await outage(host, HOUR, CROWD)
+            back = await outage(host, HOUR / 2, CROWD)
             await host.all_run(*CROWD)
             since = [moment - back for moment in host.running_since.values()]
             assert max(since) <= 330
@@ -101,7 +101,7 @@ def test_without_looking_all_converge_within_the_cap() -> None:
 
     async def story() -> None:
         async with WaitingHost(wakes=False) as host:
-            back = await outage(host, HOUR, CROWD[:200])
+            back = await outage(host, HOUR / 2, CROWD[:200])
             await host.all_run(*CROWD[:200])
             assert max(host.running_since.values()) - back <= CAP + 5
 
