@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 
 BEAT: Final = timedelta(seconds=3)
 """A third of the time after which a silent host is lost."""
+LASTED: Final = timedelta(seconds=8)
+"""The server takes longer than this to give a supervision up for lost."""
 UNORDERED: Final = timedelta(seconds=20)
 """How long a worker goes without an order to supervise before it tells of itself again; grows, since each costs history."""
 UNORDERED_MAXIMUM: Final = timedelta(minutes=5)
@@ -58,6 +60,7 @@ class Attendance:
         self._supervision = supervision
         self._order = 0
         """The number of the latest order to supervise."""
+        self._began_at: float | None = None
         self._superseded = asyncio.Event()
         self._ordered = asyncio.Event()
         self._unordered = asyncio.Event()
@@ -128,13 +131,19 @@ class Attendance:
                 self._unordered.set()
 
     def _begin(self) -> int:
-        """Take the place of an earlier order: that one was lost, as Temporal was away. So everything is looked at anew."""
+        """Take the place of an earlier order.
+
+        One that had lasted was lost because Temporal was away, or took us for it: so everything is looked at anew. A worker that
+        starts may find two orders: one that its predecessor left, and its own.
+        """
+        lasted = self._began_at is not None and time.monotonic() - self._began_at > LASTED.total_seconds()
+        self._began_at = time.monotonic()
         self._order += 1
         self._superseded.set()
         self._superseded = asyncio.Event()
         self._unordered.clear()
         self._ordered.set()
-        if self._order > 1:
+        if lasted:
             self._supervision.ask(ResyncReason.RECONNECT)
         return self._order
 
