@@ -177,6 +177,21 @@ async def test_the_next_worker_takes_over_at_once(host: Host) -> None:
     assert HostState.LOST not in {step.state for step in status.history}
 
 
+async def test_an_order_after_a_lost_one_means_that_all_is_looked_at_anew(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server was away, or took the host for lost: nobody knows what was missed meanwhile."""
+    monkeypatch.setattr(attendance, "LASTED", timedelta(0))
+    async with host.worker() as supervision:
+        status = await host.is_ready()
+        await host.client.get_workflow_handle(names.host_id(host.host)).signal(names.WORKER_STARTED, status.worker)
+
+        async def is_anew() -> bool:
+            return supervision.latest is not None and supervision.latest.reason is ResyncReason.RECONNECT
+
+        await eventually_async(is_anew, within=patience(10))
+
+
 async def test_a_workflow_that_somebody_ended_is_started_again(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker tells of itself when nobody has ordered a supervision for a while."""
     monkeypatch.setattr(attendance, "UNORDERED", timedelta(milliseconds=300))
