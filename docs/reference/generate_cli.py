@@ -9,6 +9,7 @@ import inspect
 import os
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticUndefined
 
 from client.cli.exits import WORST_FIRST, Exit
+from perdure.model.values import format_duration
 from perdure.runtime.settings import ENV_PREFIX, FILE_NAME, Settings
 
 ROOT: Final = Path(__file__).parents[2]
@@ -81,6 +83,8 @@ def _settings() -> str:
     rows = []
     for name, field in Settings.model_fields.items():
         default = field.get_default(call_default_factory=True, validated_data={})
+        if isinstance(default, timedelta):
+            default = format_duration(default)
         shown = "" if default in (None, "", PydanticUndefined) else f"`{default}`"
         text = (field.description or "").replace("``", "`").replace("\n", " ")
         rows.append(f"| `{(ENV_PREFIX + name).upper()}` | `{to_camel(name)}` | {shown} | {text} |")
