@@ -28,8 +28,8 @@ HEAD: Final = f"""\
 # Command line
 
 Data goes to standard output, everything else to standard error. Colours appear on a terminal only, and never with `NO_COLOR`.
-Elsewhere than on a terminal no output is cut. `-o json` is meant for programs: one array from `get workloads` and `get hosts`, one
-status from `describe`, one report from `resync`, with the keys that [Words](../concepts/words.md) tells of.
+Elsewhere than on a terminal no output is cut. `-o json` is meant for programs: one array from `get workloads` and `get hosts`,
+one status from `describe`, one report from `resync`, with the keys that [Words](../concepts/words.md) tells of.
 
 """
 SETTINGS_HEAD: Final = f"""\
