@@ -56,6 +56,16 @@ class Scene:
 
         await eventually_async(is_there, within=5, what=state)
 
+    async def podman_says(self, wanted: str) -> None:
+        """Wait for Podman's own word. For a moment it says `stopped` of what has just ended."""
+
+        async def is_said() -> bool:
+            shown = await asyncio.to_thread(self.podman.inspect, self.container.container_id)
+            assert wanted == (f"`{shown['State']['Status']}`" if shown else "nothing")
+            return True
+
+        await eventually_async(is_said, within=5)
+
     def monitor(self) -> int:
         shown = self.podman.inspect(self.container.container_id)
         assert shown is not None
@@ -248,8 +258,7 @@ async def test_drift(row: Row, workload: Workload, clean_podman: IsolatedPodman)
         await damage(scene)
         await always.look(workload)
         await never.look(workload)
-    shown = await asyncio.to_thread(clean_podman.inspect, container.container_id)
-    assert row.podman == (f"`{shown['State']['Status']}`" if shown else "nothing")
+    await scene.podman_says(row.podman)
     seen = {managed.container_id: managed.state for managed in await workload.containers()}
     assert seen.get(container.container_id, ContainerState.MISSING) == row.seen
     healed = await heal(scene)
