@@ -66,6 +66,9 @@ HOST_SLOTS = 256
 PULL_TRIES = 256
 """Pulls under way or waiting for their turn, which is given in the process: the server would not know who is fresh."""
 HEARTBEAT_THROTTLE = timedelta(seconds=1)
+WORKFLOW_TASKS = 8
+"""At once; the interpreter works on one at a time. What waits at the server takes up meanwhile what comes for it: of many applies
+at once the question for the first attempt needs no task of its own."""
 CACHED_WORKFLOWS = 5000
 """0.12 MB each, filled only with those that are active."""
 BUILD = WorkerDeploymentConfig(WorkerDeploymentVersion("perdure", __version__), use_worker_versioning=False)
@@ -97,6 +100,7 @@ async def control_role(client: Client, settings: Settings) -> AsyncIterator[None
             Tidings(client).tell_workloads,
         ],
         max_cached_workflows=CACHED_WORKFLOWS,
+        max_concurrent_workflow_tasks=WORKFLOW_TASKS,
         sticky_queue_schedule_to_start_timeout=STICKY,
         graceful_shutdown_timeout=GRACE,
         identity=names.worker_identity("control", settings.host_name, os.getpid()),

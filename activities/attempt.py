@@ -37,9 +37,10 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-FIRST_BEAT = timedelta(seconds=2)
-"""Short tries end before that and send no heartbeat at all."""
-BEAT = timedelta(seconds=1)
+FIRST_BEAT = timedelta(seconds=3)
+"""Short tries end before that and send no heartbeat at all, also most of many that wait for their turn."""
+BEAT = timedelta(seconds=2)
+"""Each one is written to the server's disk: of 50 starts at once, one a second took a tenth of all CPU time."""
 PICKED_UP_LATE = timedelta(seconds=9)
 """Work that waited longer than this may be shown as waiting for its host: tell that it is under way."""
 LAST_TRY_RESERVE = timedelta(seconds=2)

@@ -23,6 +23,7 @@ from activities.podman_facts import (
     owner_of,
 )
 from activities.podman_files import HostFiles
+from activities.podman_health import Healthchecks
 from activities.podman_listing import Listing
 from activities.podman_processes import Processes
 from activities.podman_removal import Remover
@@ -57,11 +58,13 @@ class Convergence:
         processes: Processes,
         files: HostFiles,
         remover: Remover,
+        healthchecks: Healthchecks,
     ) -> None:
         self._api = api
         self._listing = listing
         self._processes = processes
         self._files = files
+        self._healthchecks = healthchecks
         self._volumes = Volumes(api)
         self._remover = remover
         self._ulimits = DefaultUlimits(api, remover)
@@ -69,8 +72,9 @@ class Convergence:
 
     async def ensure_running(self, name: str, spec: ContainerSpec, owner: Ownership) -> Live:
         """See ``Engine.ensure_running``."""
-        for _ in range(ROUNDS):
-            if (live := await self._try_running(name, spec, owner)) is not None:
+        is_first = self._listing.is_first(owner)
+        for number in range(ROUNDS):
+            if (live := await self._try_running(name, spec, owner, look=number > 0 or not is_first)) is not None:
                 await asyncio.to_thread(self._files.keep_only, owner.host, owner.workload, spec.files)
                 return live
         raise engine_fault(
@@ -104,13 +108,9 @@ class Convergence:
 
     # ---- one round ----
 
-    async def _try_running(self, name: str, spec: ContainerSpec, owner: Ownership) -> Live | None:
+    async def _try_running(self, name: str, spec: ContainerSpec, owner: Ownership, *, look: bool) -> Live | None:
         """One round; None where something broken was cleared away, and the next round may succeed."""
-        listed, image = await asyncio.gather(
-            self._listing.containers(owner.fleet, owner.host, owner.workload, Phase.START),
-            self._images.ask(spec.image),
-        )
-        found = [managed for managed in listed if managed.owner.is_same_workload(owner)]
+        found, image = await asyncio.gather(self._of_workload(owner) if look else _none(), self._images.ask(spec.image))
         _refuse_stale(found, owner)
         mounted = await asyncio.to_thread(self._files.write, owner.host, owner.workload, spec.files)
         keep = await self._usable(_equal(found, owner), name)
@@ -131,7 +131,14 @@ class Convergence:
             if not await self._start(keep, name, spec, owner, container):
                 return None
             container = await self._api.container(keep, Phase.START)
-        return None if container is None else inspected_live(container, self._processes, owner.generation)
+        if container is None:
+            return None
+        self._healthchecks.learn(container)
+        return inspected_live(container, self._processes, owner.generation)
+
+    async def _of_workload(self, owner: Ownership) -> list[Managed]:
+        listed = await self._listing.containers(owner.fleet, owner.host, owner.workload, Phase.START)
+        return [managed for managed in listed if managed.owner.is_same_workload(owner)]
 
     async def _usable(self, candidates: Sequence[Managed], name: str) -> str | None:
         """The best of some equal containers: one that runs, by our name; else one that can be started."""
@@ -203,6 +210,11 @@ class Convergence:
             if not is_ulimit or not await self._ulimits.learn(name, spec, owner):
                 raise fault from refused
         await self._remover.remove(container_id, timedelta(0), Phase.START)
+
+
+async def _none() -> list[Managed]:
+    """Nothing to look for."""
+    return []
 
 
 def _check_image(name: str, spec: ContainerSpec, image: Json | None) -> None:

@@ -77,6 +77,7 @@ class PodmanEngine:
             processes=processes,
             files=HostFiles(files_dir),
             remover=remover,
+            healthchecks=self._health,
         )
         self._locks: WeakValueDictionary[tuple[str, str, str], asyncio.Lock] = WeakValueDictionary()
 

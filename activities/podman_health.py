@@ -26,6 +26,8 @@ DETAIL_LIMIT_BYTES: Final = 300
 """Of what a failed check printed; the end of it is kept as well as the begin."""
 MARGIN: Final = timedelta(seconds=2)
 """What Podman itself needs for a run; measured: 0.25 s."""
+KEPT: Final = 256
+"""Of how many new containers the check is kept until somebody asks."""
 _TOO_LONG: Final = re.compile(r"healthcheck command exceeded timeout")
 _DEFAULTS: Final = Healthcheck(test=())
 
@@ -36,9 +38,18 @@ class Healthchecks:
     def __init__(self, api: PodmanApi) -> None:
         self._api = api
         self._hanging: dict[str, asyncio.Task[bool]] = {}
+        self._seen: dict[str, Healthcheck | None] = {}
+
+    def learn(self, container: Json) -> None:
+        """Keep the check of a container that was just looked at, for the first one who asks for it: mostly there is none."""
+        self._seen[str(container["Id"])] = healthcheck_in(container)
+        while len(self._seen) > KEPT:
+            del self._seen[next(iter(self._seen))]
 
     async def of(self, container_id: str) -> Healthcheck | None:
-        """The check in force; None where there is none, or no such container."""
+        """The check in force; None where there is none, or no such container. No container ever changes its check."""
+        if container_id in self._seen:
+            return self._seen.pop(container_id)
         container = await self._api.container(container_id, Phase.START)
         return None if container is None else healthcheck_in(container)
 

@@ -8,10 +8,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from activities.engine import Managed
+from activities.engine import Managed, Ownership
 from activities.podman_api import PodmanApi
 from activities.podman_connection import Json
 from activities.podman_facts import FLEET, HOST, WORKLOAD, listed, looked_at, needs_closer_look
+from activities.podman_firsts import Firsts
 from activities.podman_processes import Processes
 from activities.shared_questions import SharedQuestions
 from perdure.model.faults import Phase
@@ -30,6 +31,7 @@ class Listing:
     def __init__(self, api: PodmanApi, processes: Processes) -> None:
         self._api = api
         self._processes = processes
+        self._firsts = Firsts()
         self._entries: dict[Phase, SharedQuestions[_Key, list[Json]]] = {
             phase: SharedQuestions(partial(self._ask, phase)) for phase in Phase
         }
@@ -42,10 +44,16 @@ class Listing:
         else:
             entries = await self._entries[phase].ask((fleet, host, workload))
         found = [managed for entry in entries if (managed := listed(entry, self._processes)) is not None]
+        if workload is None:
+            self._firsts.learn(fleet, host, found)
         return [
             await self._look_closer(managed, phase) if needs_closer_look(managed, self._processes) else managed
             for managed in found
         ]
+
+    def is_first(self, owner: Ownership) -> bool:
+        """Whether nobody has to look for containers of a workload, see ``Firsts``."""
+        return self._firsts.is_first(owner)
 
     async def _ask(self, phase: Phase, keys: frozenset[_Key]) -> dict[_Key, list[Json]]:
         """The containers of some workloads: by a list for each, or of many by one list of all."""

@@ -121,7 +121,7 @@ class Reconciler:
             Duplicate, TooLarge, Circular: nothing was sent.
         """
         wishes = await self._prepared(manifests, expect_generation)
-        batch = Applying(self._client, wishes, listener)
+        batch = Applying(self._client, wishes, listener, asks=wait is not Wait.NONE)
         results = await batch.send()
         if wait is Wait.NONE:
             return results

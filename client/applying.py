@@ -157,14 +157,18 @@ class Applying:
         client: of the fleet.
         wishes: what to send.
         listener: told of every step of every workload, for people who wait.
+        asks: whether ``follow`` will be called: then each is asked about as soon as it is sent. Where its workflow has not begun
+            by that time, the question costs the server no task of its own.
     """
 
-    def __init__(self, client: Client, wishes: Sequence[Wish], listener: Listener) -> None:
+    def __init__(self, client: Client, wishes: Sequence[Wish], listener: Listener, *, asks: bool = False) -> None:
         self._client = client
         self._wishes = wishes
         self._listener = listener
         self._results = {wish.request.apply_id: wish.nothing_yet for wish in wishes}
         self._server_failed = asyncio.Event()
+        self._asks = asks
+        self._asking: dict[str, asyncio.Task[AttemptOutcome]] = {}
 
     @property
     def results(self) -> tuple[ApplyResult, ...]:
@@ -189,7 +193,12 @@ class Applying:
             finally:
                 sent[wish.label].set()
 
-        await asyncio.gather(*(send(wish) for wish in self._wishes))
+        try:
+            await asyncio.gather(*(send(wish) for wish in self._wishes))
+        except BaseException:
+            for asking in self._asking.values():
+                asking.cancel()
+            raise
         return self.results
 
     async def follow(self, timeout: timedelta) -> tuple[ApplyResult, ...]:
@@ -234,6 +243,8 @@ class Applying:
             self._note_failed_send(wish, error)
         else:
             self._note(wish, Progress.ACCEPTED)
+            if self._asks:
+                self._asking[wish.request.apply_id] = asyncio.create_task(self._ask(wish))
 
     def _note_failed_send(self, wish: Wish, error: RPCError) -> None:
         self._server_failed.set()
@@ -243,7 +254,7 @@ class Applying:
             self._note(wish, Progress.NOT_SENT, f"the server refused it: {error.message}")
 
     async def _follow(self, wish: Wish, timeout: timedelta, control: Attendance) -> None:
-        asking = asyncio.create_task(self._ask(wish))
+        asking = self._asking.get(wish.request.apply_id) or asyncio.create_task(self._ask(wish))
         missing = asyncio.create_task(control.missed())
         try:
             done, _ = await asyncio.wait(

@@ -16,7 +16,7 @@ from temporalio.common import Priority, RetryPolicy
 from temporalio.workflow import ActivityCancellationType
 
 HEARTBEAT = timedelta(seconds=5)
-"""A dead worker is noticed after this long. Workers heartbeat every second; less would mistake a busy host for a dead one."""
+"""A dead worker is noticed after this long. Workers heartbeat every two seconds: a busy one must not be taken for dead."""
 
 PICK_UP = timedelta(seconds=10)
 """Work that no host has taken up after this long makes us ask whether the host is there."""
