@@ -33,7 +33,6 @@ def observed(record: Record, seen: Observation, now: datetime) -> Record:
         return record
     if record.course is Course.START and seen.state in _ENDS:
         record = record.but(ended_early=seen)
-    record = record.but(host_seen_at=seen.seen_at)
     live = record.live
     if live is None or seen.container_id != live.container_id:
         return unexpected_runs.of_another_container(record, seen, now)
@@ -72,7 +71,7 @@ def _health_seen(record: Record, live: Live, seen: Observation, now: datetime) -
         reason = f"{seen.health}: {seen.reason}" if seen.reason else seen.health.value
         substate = transitions.health_substate(seen.health)
         record = transitions.entered(record, State.RUNNING, substate, now, reason)
-    return unhealthy.recovered(unhealthy.answered(record, now), now)
+    return unhealthy.recovered(unhealthy.answered(record, now, at_host=seen.seen_at), now)
 
 
 def _rebooted(record: Record, now: datetime) -> Record:

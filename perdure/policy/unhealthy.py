@@ -15,14 +15,17 @@ from perdure.model.states import State, Substate
 from perdure.policy import restart, transitions
 
 
-def answered(record: Record, now: datetime) -> Record:
-    """Restart the container that is unhealthy, if that is wanted; whatever else is true of it, nothing changes."""
+def answered(record: Record, now: datetime, *, at_host: datetime | None = None) -> Record:
+    """Restart the container that is unhealthy, if that is wanted; whatever else is true of it, nothing changes.
+
+    ``at_host`` is the time by the clock of its host, where that is known: only that clock tells how long the container has run.
+    """
     live, spec = record.live, record.spec
     if live is None or live.health is not Health.UNHEALTHY or spec is None or not spec.restart_unhealthy:
         return record
     if record.course is not Course.UP or record.paused or record.removing:
         return record
-    ran_for = max(timedelta(0), now - live.started_at) if live.started_at else timedelta(0)
+    ran_for = max(timedelta(0), (at_host or now) - live.started_at) if live.started_at else timedelta(0)
     seed = f"{record.incarnation}/{record.container_generation}"
     decision = restart.decide_unhealthy(spec.restart_backoff, ran_for, record.crashes, seed=seed)
     if decision is None:

@@ -6,6 +6,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from perdure.model.faults import Phase
 from perdure.model.messages import ApplyRequest, RetryRequest
 from perdure.model.observation import ContainerState, Health, LastExit, Live, Observation, Run
@@ -32,7 +34,7 @@ def up(**settings: Any) -> Record:
     return attempts.container_started(attempts.step_begun(record, Phase.START, NOW), LIVE, NOW)
 
 
-def health(health: Health, started_at: datetime = NOW, reason: str = "") -> Observation:
+def health(health: Health, started_at: datetime = NOW, reason: str = "", seen_at: datetime = NOW) -> Observation:
     """News of the running container."""
     return Observation(
         container_id="c1",
@@ -40,14 +42,15 @@ def health(health: Health, started_at: datetime = NOW, reason: str = "") -> Obse
         state=ContainerState.RUNNING,
         health=health,
         started_at=started_at,
-        seen_at=NOW,
+        seen_at=seen_at,
         reason=reason,
     )
 
 
 def unhealthy(record: Record, after: timedelta = timedelta(minutes=1)) -> Record:
     """Its healthcheck has failed for long enough."""
-    return sightings.observed(record, health(Health.UNHEALTHY, reason="exit code 1: no"), NOW + after)
+    seen = health(Health.UNHEALTHY, reason="exit code 1: no", seen_at=NOW + after)
+    return sightings.observed(record, seen, NOW + after)
 
 
 def shown(record: Record) -> str:
@@ -102,6 +105,19 @@ def test_restarts_of_the_unhealthy_wait_on_the_restart_curve() -> None:
     record = unhealthy(record, after=2 * SECOND)
     assert shown(record) == "Running/Unhealthy"
     assert record.history[-1].reason == "unhealthy; the limit of 2 restarts in a row is used up"
+
+
+@pytest.mark.parametrize("wrong_by", [timedelta(days=-9000), timedelta(days=9000)])
+def test_how_long_it_ran_is_told_by_the_clock_of_its_host_alone(wrong_by: timedelta) -> None:
+    """A small board may start its clock anew with every boot: the curve must not begin afresh each time for that."""
+    there = NOW + wrong_by
+    record = up(restart_backoff=RestartBackoff(initial=SECOND, limit=1))
+    record = record.but(live=LIVE.model_copy(update={"started_at": there}))
+    ran_for_long = health(Health.UNHEALTHY, started_at=there, seen_at=there + timedelta(minutes=1))
+    assert sightings.observed(record, ran_for_long, NOW).resume_at is None
+    soon = health(Health.UNHEALTHY, started_at=there, seen_at=there + SECOND)
+    assert sightings.observed(record, soon, NOW).resume_at is not None
+    assert sightings.observed(record, soon, NOW).host_seen_at == record.host_seen_at
 
 
 def test_one_that_recovers_while_it_waits_for_its_restart_is_left_alone() -> None:
