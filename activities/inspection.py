@@ -95,9 +95,13 @@ class Inspection:
         """By container."""
 
     def compare(self, seen: Seen, *, leave_out: AbstractSet[str] = frozenset()) -> dict[str, Finding]:
-        """What a list of all containers says against the beliefs; the processes of those that agree are followed."""
+        """What a list of all containers says against the beliefs; the processes of those that agree are followed.
+
+        A container that was started since the list was made is not in it, and goes on being followed all the same.
+        """
         differing = {}
-        for workload, belief in self._beliefs.all().items():
+        beliefs = self._beliefs.all()
+        for workload, belief in beliefs.items():
             found = seen.ours.get(workload, ())
             finding = contradiction(belief, found)
             if finding is None:
@@ -105,7 +109,9 @@ class Inspection:
                 self._follow(workload)
             elif workload not in leave_out:
                 differing[workload] = finding
-        self._deaths.only({one.container_id for containers in seen.ours.values() for one in containers})
+        listed = {one.container_id for containers in seen.ours.values() for one in containers}
+        self._deaths.only(listed | {belief.container_id for belief in beliefs.values()})
+        self._stopping_since = {one: since for one, since in self._stopping_since.items() if one in listed}
         return differing
 
     def hint(self, workload: str) -> None:

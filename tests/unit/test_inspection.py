@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -16,7 +17,7 @@ from activities.deaths import Deaths
 from activities.engine import Managed, Ownership
 from activities.fence import Fence
 from activities.inspection import Inspection
-from activities.sight import Sight
+from activities.sight import Seen, Sight
 from activities.telling import Contact, Teller, Told
 from perdure.model.observation import ContainerState, Health, LastExit, Observation
 from tests.fakes.engine import FakeEngine
@@ -34,12 +35,8 @@ ANEW = replace(RUNNING, started_at=BEGAN + timedelta(minutes=1))
 GONE = None
 
 
-def ended(ago: timedelta = timedelta(0)) -> Managed:
-    """One that ended a moment ago."""
-    return replace(RUNNING, state=ContainerState.EXITED, exit=LastExit(code=137, at=datetime.now(UTC) - ago))
-
-
-ENDED = ended()
+ENDED = replace(RUNNING, state=ContainerState.EXITED, exit=LastExit(code=137))
+"""A moment ago, as far as anybody can tell."""
 
 
 class Film(FakeEngine):
@@ -138,7 +135,8 @@ async def test_an_end_is_told_at_once_where_nothing_can_follow(scene: Scene) -> 
     assert scene.engine.looks == 1, "the rest was asked of one container alone"
     scene.ear.heard.clear()
     scene.beliefs.change("web", Belief("a", 1, BEGAN))
-    assert await scene.told(ended(timedelta(minutes=1))) == "exited"
+    long_ago = LastExit(code=137, at=datetime.now(UTC) - timedelta(minutes=1))
+    assert await scene.told(replace(ENDED, exit=long_ago)) == "exited"
     assert scene.engine.looks == 1
 
 
@@ -165,6 +163,20 @@ async def test_what_was_not_heard_is_told_again(scene: Scene, answer: Told, beli
     assert await scene.told(GONE) == "missing"
     belief = scene.beliefs.of("web")
     assert (None if belief is None else belief.container_id) == believed
+
+
+async def test_what_was_started_after_the_list_goes_on_being_followed(scene: Scene) -> None:
+    """Else its death would go unnoticed until the next list but one."""
+    deaths = scene.inspection._deaths
+    try:
+        assert deaths.follow("web", "a", os.getpid())
+        assert scene.inspection.compare(Seen({}, []))["web"].state is ContainerState.MISSING
+        assert "a" in deaths
+        scene.beliefs.change("web", None)
+        scene.inspection.compare(Seen({}, []))
+        assert "a" not in deaths
+    finally:
+        deaths.close()
 
 
 async def test_nothing_is_sent_while_temporal_is_away(scene: Scene) -> None:
