@@ -143,7 +143,12 @@ class Autonomy:
                 continue
             logger.warning("temporal is away: this host acts alone", extra={"host": self._host})
             while not await self._is_back_within(LOOK_EVERY):
-                await self._look()
+                try:
+                    await self._look()
+                except Exception:
+                    logger.exception(
+                        "a fault of Perdure itself: the host is looked at again", extra={"host": self._host}
+                    )
             self._troubles.clear()
             logger.info("temporal is back: this host acts alone no more", extra={"host": self._host})
 
@@ -162,6 +167,8 @@ class Autonomy:
                 except RPCError as error:
                     logger.info("temporal could not be asked what rests", extra={"cause": str(error)})
                     self.contact.note_error(error)
+                except Exception:
+                    logger.exception("a fault of Perdure itself: what rests is asked again", extra={"host": self._host})
             await asyncio.sleep(ASK_EVERY.total_seconds())
 
     # ---- alone ----
@@ -201,8 +208,6 @@ class Autonomy:
             try:
                 found = await self._engine.list_managed(self._fleet, self._host, workload)
                 due = self._due(workload, self._by_workload(found).get(workload, ()), datetime.now(UTC))
-                if due is None:
-                    return
                 if due is not None:
                     await self._restart(workload, due)
             except EngineFault as fault:

@@ -99,7 +99,7 @@ class HealthChecks:
         watched = self._watched[workload] = _Watched(workload, container_id, generation)
         watched.anew.set()
         if not self._by_engine:
-            watched.task = asyncio.create_task(self._watch(watched))
+            watched.task = asyncio.create_task(self._keep_watching(watched))
 
     def down(self, workload: str, container_id: str) -> None:
         """A container runs no more."""
@@ -127,6 +127,17 @@ class HealthChecks:
             watched.task.cancel()
 
     # ---- where the worker runs them: one task for each container ----
+
+    async def _keep_watching(self, watched: _Watched) -> None:
+        """Whatever goes wrong is begun anew: nobody would notice that one container is checked no more."""
+        while True:
+            try:
+                return await self._watch(watched)
+            except Exception:
+                logger.exception(
+                    "a fault of Perdure itself: checks are begun anew", extra={"workload": watched.workload}
+                )
+                await asyncio.sleep(TROUBLE_WAIT.total_seconds())
 
     async def _watch(self, watched: _Watched) -> None:
         check = await self._check_of(watched)
@@ -207,8 +218,11 @@ class HealthChecks:
     async def _read_again_and_again(self) -> None:
         while True:
             await asyncio.sleep(LOOK_EVERY.total_seconds())
-            if any(watched.has_check is not False for watched in self._watched.values()):
-                await self._read()
+            try:
+                if any(watched.has_check is not False for watched in self._watched.values()):
+                    await self._read()
+            except Exception:
+                logger.exception("a fault of Perdure itself: health is read again", extra={"host": self._host})
 
     async def _read(self) -> None:
         """Tell what the engine has found."""
@@ -242,8 +256,8 @@ class HealthChecks:
             seen_at=datetime.now(UTC),
             reason=reason,
         )
-        logger.info("health changed", extra={"workload": watched.workload, "health": health.value, "cause": reason})
         if await self._observe(watched.workload, seen) in (Told.DELIVERED, Told.GONE):
+            logger.info("health changed", extra={"workload": watched.workload, "health": health.value, "cause": reason})
             watched.told = health
 
     def _complain(self, watched: _Watched, cause: str) -> None:

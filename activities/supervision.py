@@ -161,8 +161,8 @@ class Supervision:
             try:
                 resynced = await self._resync.make(reason)
             except BaseException:
-                self._asked = asked
-                self._wake.set()
+                if asked is not None:
+                    self.ask(asked)
                 raise
             spread = random.uniform(1 - RESYNC_JITTER, 1 + RESYNC_JITTER)  # noqa: S311 - no secret depends on it
             self._next_resync = time.monotonic() + self._resync_every.total_seconds() * spread
@@ -267,6 +267,10 @@ class Supervision:
                     self._hint(event)
             except EngineFault as error:
                 logger.warning("podman's events are not followed", extra={"host": self._host, "cause": str(error)})
+            except Exception:
+                logger.exception(
+                    "a fault of Perdure itself: podman's events are followed anew", extra={"host": self._host}
+                )
             self._events_flow = False
             if time.monotonic() - began >= LASTED.total_seconds():
                 wait = TROUBLE_WAIT

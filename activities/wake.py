@@ -8,6 +8,7 @@ by none when nobody waits. Nothing depends on it: without it, or where it sees w
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
@@ -25,6 +26,8 @@ from perdure.model.states import State
 from perdure.model.status import WorkloadStatus
 from perdure.policy import waking
 from perdure.wire.contract import Ticket
+
+logger = logging.getLogger(__name__)
 
 RetryNow = Callable[[str, RetryRequest], Awaitable[Told]]
 PlaceOnCurve = Callable[[str], Awaitable[int | None]]
@@ -131,9 +134,14 @@ class Wake:
     async def _watch(self, outage: Outage) -> None:
         """Look and wake until nobody waits: then this task is cancelled."""
         while True:
-            await self._outages.look(outage)
-            if not outage.is_away:
-                await self._wake_all(outage)
+            try:
+                await self._outages.look(outage)
+                if not outage.is_away:
+                    await self._wake_all(outage)
+            except Exception:
+                logger.exception(
+                    "a fault of Perdure itself: a cause is looked at again", extra={"of": str(outage.cause)}
+                )
             await self._pause(outage)
             self._outages.forget_the_silent(outage.cause)
 

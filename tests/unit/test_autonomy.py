@@ -15,7 +15,7 @@ import pytest
 
 from activities import autonomy
 from activities.autonomy import Autonomy
-from activities.engine import EngineFault, Ownership
+from activities.engine import EngineFault, Managed, Ownership
 from activities.fence import Fence
 from activities.ledger import Ledger, LocalRuns
 from activities.telling import Contact
@@ -359,6 +359,28 @@ async def test_a_start_that_fails_is_tried_again(
     told = host.untold(web)
     assert told is not None
     assert told.restarts == 1
+
+
+class Odd(FakeEngine):
+    """Answers its first question in a way that nobody has thought of."""
+
+    is_odd = True
+
+    async def list_managed(self, fleet: str, host: str, workload: str | None = None) -> list[Managed]:
+        """As ever but for the first time."""
+        was_odd, self.is_odd = self.is_odd, False
+        if was_odd:
+            raise LookupError("whatever this may mean")
+        return await super().list_managed(fleet, host, workload)
+
+
+async def test_a_fault_of_our_own_does_not_end_the_watch(host: Lonely, caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody else would look while Temporal is away."""
+    host.engine = Odd(images={"reg/app:1"})
+    web = await host.container()
+    async with host.again().running():
+        await host.started(web)
+    assert "a fault of Perdure itself" in caplog.text
 
 
 async def test_a_label_that_cannot_be_read_starts_nothing(host: Lonely, caplog: pytest.LogCaptureFixture) -> None:

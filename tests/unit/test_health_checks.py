@@ -194,6 +194,26 @@ async def test_checks_that_hang_do_not_overlap_and_hold_up_nobody(monkeypatch: p
     )
 
 
+async def test_a_fault_of_our_own_ends_no_checks(
+    engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An image may say of its check what nobody has thought of."""
+    monkeypatch.setattr(health, "TROUBLE_WAIT", timedelta(milliseconds=10))
+    asked = engine.healthcheck_of
+
+    async def odd(container_id: str) -> Healthcheck | None:
+        monkeypatch.setattr(engine, "healthcheck_of", asked)
+        raise LookupError("whatever this may mean")
+
+    monkeypatch.setattr(engine, "healthcheck_of", odd)
+    desk = Desk()
+    web = await start(engine)
+    async with checks(engine, desk) as found:
+        up(found, web)
+        await desk.has(("web", Health.HEALTHY, ""))
+    assert "a fault of Perdure itself" in caplog.text
+
+
 async def test_those_that_have_run_for_long_are_spread(engine: FakeEngine) -> None:
     """A worker that finds them running at its start does not check all at once, nor waits longer than an interval."""
     check = CHECK.model_copy(update={"interval": timedelta(seconds=2)})
