@@ -46,7 +46,7 @@ class Difference(Model):
     found: str
     """In words, for example "the container is missing"."""
     done: str
-    """What was done about it, for example "told its workload"."""
+    """What was done about it, for example "its workload was told"."""
 
 
 class ResyncReport(Model):

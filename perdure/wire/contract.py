@@ -65,7 +65,6 @@ class EnsureResult(Model):
     """None where the image is missing on the host."""
     ended: LastExit | None = None
     """How the run ended that was not wanted any more."""
-    warning: str = ""
 
 
 class StopRequest(Model):
@@ -135,8 +134,6 @@ class TellResult(Model):
     """How many workloads were told."""
 
     told: int
-    failed: int = 0
-    """Those that could not be told; the activity is tried again for them."""
 
 
 # ---- an activity -> the server, by heartbeat ----
@@ -146,7 +143,7 @@ class SuperviseNote(Model):
     """What a supervising worker tells with each heartbeat; it costs no history."""
 
     detail: str = ""
-    """For people, for example "12 containers, 11 up; resync 40 s ago"."""
+    """For people, for example "11 containers are up; resync 40 s ago"."""
     resync: ResyncReport | None = None
     """The latest one, with or without news."""
     at: AwareDatetime | None = None
