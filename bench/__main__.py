@@ -7,6 +7,7 @@ import argparse
 import asyncio
 import os
 import sys
+import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
@@ -37,13 +38,18 @@ STORIES: Final[dict[str, Callable[[Scene], Awaitable[list[Figure]]]]] = {
 async def measure(stage: Stage, stories: Sequence[str], rounds: Rounds, *, with_docker: bool) -> Report:
     """Tell the stories, one after the other."""
     figures: list[Figure] = []
+    failed: dict[str, str] = {}
     async with Peers.started(stage.stamps, with_docker=with_docker) as peers:
         with PlainPodman(stage.plain_podman, stage.stamps) as plain:
             scene = Scene(stage, await Perdure.connect(stage), plain, peers.others, peers.tuned, rounds)
             for story in stories:
                 print(f"measuring: {story}", file=sys.stderr, flush=True)
-                figures += await STORIES[story](scene)
-    return Report(figures, is_quick=rounds is QUICK, absent=peers.absent)
+                try:
+                    figures += await STORIES[story](scene)
+                except Exception as error:  # what the others found is not lost by it
+                    traceback.print_exc()
+                    failed[story] = f"{type(error).__name__}: {error}"
+    return Report(figures, is_quick=rounds is QUICK, absent=peers.absent, failed=failed)
 
 
 def main() -> None:
@@ -66,7 +72,7 @@ def main() -> None:
     print(report.as_json())
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)  # a known crash of the SDK's native part at interpreter exit (sdk-python#300)
+    os._exit(bool(report.failed))  # a known crash of the SDK's native part at interpreter exit (sdk-python#300)
 
 
 if __name__ == "__main__":

@@ -95,6 +95,8 @@ class Report:
     is_quick: bool
     absent: Mapping[str, str] = field(default_factory=dict)
     """Peers that could not be run, and why."""
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """Stories that broke off, and why."""
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def as_text(self) -> str:
@@ -106,6 +108,8 @@ class Report:
             lines.append(f"not beside {peer}: {reason}")
         for figure in self.figures:
             lines += ["", *_told(figure)]
+        for story, reason in self.failed.items():
+            lines += ["", f"{story}: NOT MEASURED, {reason}"]
         judged = [figure.is_met for figure in self.figures if figure.is_met is not None]
         lines += ["", f"{sum(judged)} of {len(judged)} aims met"]
         return "\n".join(lines)
@@ -124,6 +128,7 @@ class Report:
             "quick": self.is_quick,
             "machine": machine,
             "absentPeers": dict(self.absent),
+            "failedStories": dict(self.failed),
             "figures": [_as_json(figure) for figure in self.figures],
         }
         return json.dumps(whole, indent=2)

@@ -54,11 +54,17 @@ def test_a_peer_that_never_does_it_has_no_ratio() -> None:
 
 def test_the_report_tells_aims_peers_and_who_is_missing_and_why() -> None:
     figures = [figure([0.2], Aim(0.1), {"a peer": [0.1], "another": "never"}), figure([0.2], Aim(0.3))]
-    report = Report(figures, is_quick=True, absent={"Docker Swarm": "dockerd needs root"})
+    report = Report(
+        figures,
+        is_quick=True,
+        absent={"Docker Swarm": "dockerd needs root"},
+        failed={"lost": "TimeoutError: it never was"},
+    )
     text = report.as_text()
     for expected in ("MISSED", "met", "ours is 2.00 times that", "another: never", "1 of 2 aims met", "QUICK"):
         assert expected in text
     assert "not beside Docker Swarm: dockerd needs root" in text
+    assert "lost: NOT MEASURED, TimeoutError: it never was" in text
     told = json.loads(report.as_json())
     assert [one["met"] for one in told["figures"]] == [False, True]
     assert told["figures"][0]["peers"] == {
