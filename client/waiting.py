@@ -268,6 +268,8 @@ class Waiting:
             return ""
         error = self._last.last_error if self._last.substate in _BETWEEN_TRIES else None
         because = f", {error.kind}: {error.message}" if error is not None else ""
+        if self._last.waiting_on:
+            because = f", {'; '.join(self._last.waiting_on)}"
         if self._last.live is not None and self._last.live.health is Health.STARTING:
             because += ", and its healthcheck has not said anything yet"
         return f": it is {self._last.state}({self._last.substate}){because}"

@@ -25,6 +25,11 @@ _STYLES: Final = {
     HostState.LOST: "bold magenta",
     HostState.NEVER_SEEN: "yellow",
 }
+_HINTS: Final = {
+    HostState.LOST: "look at the machine, its link and its `perdure-worker --host {host}`; it is back by itself",
+    HostState.NEVER_SEEN: "start `perdure-worker --host {host}` there, or correct the name in the manifest",
+}
+"""What to do where a host does not answer. One that was never seen has no page in the Web UI."""
 
 
 def hosts(found: Sequence[HostView], form: Format, *, now: datetime, width: int | None) -> list[Text]:
@@ -92,7 +97,8 @@ def description(host: HostView, now: datetime, ui_url: str) -> str:
         ("Engine", f"{worker.engine} {worker.engine_version}".strip() if worker else ""),
         ("Workloads", counts(host) or "none"),
         ("Warning", host.warning),
-        ("Web UI", ui_url),
+        ("Hint", _HINTS.get(host.state, "").format(host=host.host)),
+        ("Web UI", "" if host.state is HostState.NEVER_SEEN else ui_url),
     ]
     lines = [host.host, *(f"  {name:<12}{value}" for name, value in facts if value)]
     if host.last_resync is not None:

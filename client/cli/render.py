@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from client.cli.tables import Cell, Row, table
+from perdure.model.observation import Health
 from perdure.model.states import State, Substate
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def row(status: WorkloadStatus, now: datetime, *, is_wide: bool = False) -> Row:
         Cell(str(status.generation) if status.generation else "-"),
         Cell(ago(status.since, now)),
         Cell(str(status.attempt) if status.attempt else "-"),
-        Cell("trying" if is_trying else next_try(status.next_attempt_at, now)),
+        Cell("trying" if is_trying else _next_try(status, now)),
     ]
     if is_wide:
         cells += [
@@ -121,7 +122,7 @@ def description(status: WorkloadStatus, now: datetime, ui_url: str) -> str:
         (
             "Next try",
             f"{stamp(status.next_attempt_at)}, {next_try(status.next_attempt_at, now)}"
-            if status.next_attempt_at
+            if status.next_attempt_at and status.state is not State.UNKNOWN
             else "",
         ),
         ("Waits for", "; ".join(status.waiting_on)),
@@ -141,15 +142,26 @@ def description(status: WorkloadStatus, now: datetime, ui_url: str) -> str:
         lines += ["", *_error_lines(error, is_past=is_over(status))]
     if status.history:
         lines += ["", "History"]
-        for change in reversed(status.history):
-            text = state_text(change.state, change.substate)
-            lines.append(f"  {stamp(change.at)}  {text:<28} gen {change.generation:<4} {change.reason}".rstrip())
+        states = [state_text(change.state, change.substate) for change in status.history]
+        wide = max(map(len, states))
+        for change, text in zip(reversed(status.history), reversed(states), strict=True):
+            lines.append(f"  {stamp(change.at)}  {text:<{wide}}  gen {change.generation:<4} {change.reason}".rstrip())
     return "\n".join(lines)
 
 
 def is_over(status: WorkloadStatus) -> bool:
-    """Whether the last error is not why the workload is in its state. While it is paused, or its host lost, nobody can tell."""
-    return status.substate not in (*_BETWEEN_TRIES, *_PARKED) and status.state not in (State.PAUSED, State.UNKNOWN)
+    """Whether the last error is not why the workload is in its state.
+
+    While it is paused, or its host lost, nobody can tell, unless a container was started after the error.
+    """
+    if status.state in (State.PAUSED, State.UNKNOWN):
+        return _ran_since(status)
+    return status.substate not in (*_BETWEEN_TRIES, *_PARKED)
+
+
+def _ran_since(status: WorkloadStatus) -> bool:
+    live, error = status.live, status.last_error
+    return bool(live and live.started_at and error and live.started_at > error.last_at)
 
 
 def state_text(state: State, substate: Substate) -> str:
@@ -174,6 +186,11 @@ def next_try(at: datetime | None, now: datetime) -> str:
         return "-"
     wait = at - now
     return "now" if wait < timedelta(seconds=1) else f"in {ago(now, at)}"
+
+
+def _next_try(status: WorkloadStatus, now: datetime) -> str:
+    """While a host is lost nothing is tried on it, however long a try is due."""
+    return "-" if status.state is State.UNKNOWN else next_try(status.next_attempt_at, now)
 
 
 def stamp(at: datetime) -> str:
@@ -220,8 +237,16 @@ def _cause(status: WorkloadStatus, now: datetime) -> str:
             return latest.reason if latest.substate is status.substate else ""
         case Substate.WAITING_FOR_DEPENDENCIES:
             return "; ".join(status.waiting_on)
+    if (
+        status.substate is Substate.RESTART_BACKOFF
+        and status.live is not None
+        and status.live.health is Health.UNHEALTHY
+    ):
+        return "the container is unhealthy"
     if status.substate in _ENDED and status.last_exit is not None:
-        return f"the container ended: {_exit_text(status)}"
+        return (
+            "the container vanished" if status.last_exit.code is None else f"the container ended: {_exit_text(status)}"
+        )
     return ""
 
 

@@ -66,6 +66,10 @@ def test_what_is_no_host_is_code_3_and_one_without_a_worker_5(perdure: Perdure, 
         "error: no worker for host far-away, none was ever seen"
     )
     assert "there is no host far-away" in perdure("forget", "far-away", code=3).err
+    assert (
+        "hint: There is a host of that name: `perdure describe host far-away`."
+        in perdure("describe", "far-away", code=3).err
+    )
 
 
 def test_a_workload_of_a_host_that_never_was_can_be_deleted(perdure: Perdure, image: str) -> None:

@@ -117,8 +117,17 @@ History
 
 
 def test_a_host_that_was_never_seen_is_described_too() -> None:
-    assert hosts.description(NEVER, NOW, "") == (
-        "edge-22\n  State       NeverSeen\n  Seen        never\n  Workloads   2: 2 Pending"
+    """It has no page in the Web UI, and what to do is said instead."""
+    assert hosts.description(NEVER, NOW, "http://ui/x") == (
+        "edge-22\n  State       NeverSeen\n  Seen        never\n  Workloads   2: 2 Pending\n"
+        "  Hint        start `perdure-worker --host edge-22` there, or correct the name in the manifest"
+    )
+
+
+def test_what_to_do_about_a_lost_host_is_said() -> None:
+    lost = READY.model_copy(update={"state": HostState.LOST})
+    assert "\n  Hint        look at the machine, its link and its `perdure-worker --host edge-1`;" in hosts.description(
+        lost, NOW, ""
     )
 
 

@@ -18,7 +18,7 @@ from client.cli.render import Format
 from client.planning import Change, Planned
 from perdure.model.faults import FaultClass, FaultKind, LastError, Phase
 from perdure.model.messages import AttemptOutcome, Outcome
-from perdure.model.observation import LastExit, Live
+from perdure.model.observation import Health, LastExit, Live
 from perdure.model.states import State, Substate
 from perdure.model.status import Transition, WorkloadStatus
 
@@ -122,8 +122,29 @@ def test_a_workload_whose_host_is_lost_says_when_it_was_seen_last() -> None:
     assert "\nLast error: RegistryUnreachable\n" in render.description(status, NOW, "")
     assert "\n  Last known  Running\n" in render.description(status, NOW, "")
     assert "\n  Host lost   since 2026-11-29 12:00:00Z\n" in render.description(status, NOW, "")
+    due = status.model_copy(update={"next_attempt_at": NOW})
+    assert plain([due], Format.TABLE).splitlines()[1].split()[6] == "-", "nothing is tried on a lost host"
+    assert "Next try" not in render.description(due, NOW, "")
     unseen = status.model_copy(update={"host_seen_at": None})
     assert plain([unseen], Format.TABLE).endswith("  host edge-1 does not answer, never seen")
+
+
+def test_an_error_before_the_latest_start_is_over_even_while_the_workload_is_paused() -> None:
+    paused = WAITING.model_copy(update={"state": State.PAUSED, "substate": Substate.OK, "next_attempt_at": None})
+    assert "RegistryUnreachable" in plain([paused], Format.TABLE)
+    live = Live(generation=2, container_id="f00d", started_at=NOW)
+    ran = paused.model_copy(update={"live": live})
+    assert plain([ran], Format.TABLE).endswith("  -")
+    assert "Last error, over by now: RegistryUnreachable" in render.description(ran, NOW, "")
+
+
+def test_what_explains_a_wait_for_a_restart() -> None:
+    ended = WAITING.model_copy(update={"substate": Substate.RESTART_BACKOFF, "live": None})
+    assert plain([ended], Format.TABLE).endswith("  the container ended: code 137 (SIGKILL) out of memory")
+    gone = ended.model_copy(update={"last_exit": LastExit(code=None, at=NOW)})
+    assert plain([gone], Format.TABLE).endswith("  the container vanished")
+    live = Live(generation=2, container_id="f00d", started_at=NOW, health=Health.UNHEALTHY)
+    assert plain([gone.model_copy(update={"live": live})], Format.TABLE).endswith("  the container is unhealthy")
 
 
 def test_a_workload_that_waits_for_others_says_for_which() -> None:
@@ -197,8 +218,8 @@ Last error: RegistryUnreachable
   Hint: check that localhost:5000 is up
 
 History
-  2026-11-29 11:00:00Z  Pending(PullBackoff)         gen 2    RegistryUnreachable
-  2026-11-27 12:00:00Z  Running                      gen 1"""
+  2026-11-29 11:00:00Z  Pending(PullBackoff)  gen 2    RegistryUnreachable
+  2026-11-27 12:00:00Z  Running               gen 1"""
     )
 
 

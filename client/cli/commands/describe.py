@@ -52,9 +52,22 @@ def describe(
 
 
 async def _workload(fleet: Reconciler, text: str, form: Format) -> str:
-    host, name = await fleet.find(text)
+    host, name = await _found(fleet, text)
     status = await fleet.status(host, name)
     return render.one(status, form, now=session.now(), ui_url=fleet.ui_url(host, name))
+
+
+async def _found(fleet: Reconciler, text: str) -> tuple[str, str]:
+    """Host and name of a workload. Who gave the name of a host is told how to see that."""
+    from client.errors import NotFound
+    from client.hosts import HostFilters
+
+    try:
+        return await fleet.find(text)
+    except NotFound as error:
+        if not await fleet.hosts(HostFilters(names=(text,))):
+            raise
+        raise NotFound(error.message, f"There is a host of that name: `perdure describe host {text}`.") from error
 
 
 async def _host(fleet: Reconciler, name: str, form: Format) -> str:
