@@ -18,8 +18,7 @@ from perdure.policy.hosts import last_seen, latest
 
 def changed(record: Record, change: HostChange, now: datetime) -> Record:
     """The workflow of its host tells what became of it. Of two changes that overtake each other the later one holds."""
-    told_at = record.host_told_at
-    if record.course is Course.GONE or (change.at is not None and told_at is not None and change.at < told_at):
+    if record.course is Course.GONE or _is_overtaken(record, change, now):
         return record
     record = record.but(host_told_at=change.at)
     return _lost(record, change, now) if change.lost else _back(record, now)
@@ -40,6 +39,12 @@ def abandoned(record: Record, now: datetime) -> Record:
         return record
     record = record.but(course=Course.GONE, turn=record.turn + 1, live=None, resume_at=None, **transitions.no_attempt())
     return transitions.entered(record, State.REMOVED, Substate.OK, now, "abandoned: ended without its host's word")
+
+
+def _is_overtaken(record: Record, change: HostChange, now: datetime) -> bool:
+    """Whether a later change was told before. One of a time that is still to come is none: the server's clock was set back."""
+    told_at = record.host_told_at
+    return change.at is not None and told_at is not None and change.at < told_at <= now
 
 
 def _lost(record: Record, change: HostChange, now: datetime) -> Record:

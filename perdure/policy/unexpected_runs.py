@@ -2,14 +2,15 @@
 """Runs that Perdure did not begin: by hand, or by the host itself while Temporal was away. What runs is the truth.
 
 Podman's list knows whole seconds only, so times are compared by the second. Where a host says that it restarted the container
-itself, no time is asked: a small board may start its clock anew with every boot.
+itself, no time is asked: a small board may start its clock anew with every boot. And what is seen after another run began is no
+news of an earlier one, whatever its own time says: the host's clock was set back in between.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from perdure.model.observation import ContainerState, Live, Observation
+from perdure.model.observation import ContainerState, LastExit, Live, Observation
 from perdure.model.record import Course, Record
 from perdure.model.states import State
 from perdure.policy import restart, transitions
@@ -19,7 +20,8 @@ def is_of_an_earlier_run(seen: Observation, live: Live) -> bool:
     """Whether the same container was started again since."""
     if seen.restarts or seen.started_at is None or live.started_at is None:
         return False
-    return _second(seen.started_at) < _second(live.started_at)
+    began_before = _second(seen.started_at) < _second(live.started_at)
+    return began_before and _second(seen.seen_at) <= _second(live.started_at)
 
 
 def counted(record: Record, seen: Observation) -> Record:
@@ -66,7 +68,7 @@ def of_another_container(record: Record, seen: Observation, now: datetime) -> Re
         is_old_news = record.live is not None and _is_before(seen.seen_at, record.live.started_at)
         return record if is_old_news else transitions.to_be_started(record, now, _words(seen))
     is_present = seen.generation >= record.container_generation
-    is_over = record.last_exit is not None and _is_before(seen.started_at, record.last_exit.at) and not seen.restarts
+    is_over = record.last_exit is not None and not seen.restarts and _has_ended(seen, record.last_exit)
     if record.live is not None or not is_present or is_over:
         return record
     if record.course in (Course.ENDED, Course.START, Course.PARKED):
@@ -103,6 +105,11 @@ def _words(seen: Observation) -> str:
         times = "once" if seen.restarts == 1 else f"{seen.restarts} times"
         return f"its host restarted it {times} while Temporal was away"
     return seen.reason or "it was started on its host, not by Perdure"
+
+
+def _has_ended(seen: Observation, ended: LastExit) -> bool:
+    """Whether the run that was seen is the one whose end is known."""
+    return _is_before(seen.started_at, ended.at) and not _is_before(ended.at, seen.seen_at)
 
 
 def _is_before(one: datetime | None, other: datetime | None) -> bool:

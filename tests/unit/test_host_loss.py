@@ -72,6 +72,13 @@ def test_news_that_is_overtaken_changes_nothing() -> None:
     assert twice.history == once.history
 
 
+def test_a_clock_that_was_set_back_hides_no_loss() -> None:
+    """What was told at a time that is still to come is no later news."""
+    ahead = HostChange(lost=False, at=LATER + timedelta(days=365), seen_at=LATER)
+    record = host_loss.changed(running(), ahead, LATER)
+    assert host_loss.changed(record, LOST.model_copy(update={"at": LATER}), LATER).shown[0] is State.UNKNOWN
+
+
 def test_a_step_for_a_lost_host_waits_for_it_and_says_so_at_once() -> None:
     """Whoever applies need not wait for a question to be asked; when the host is back the step is under way again."""
     lost = host_loss.changed(running(), LOST, NOW)

@@ -94,8 +94,22 @@ def test_what_had_ended_and_runs_again_is_running(restart: RestartPolicy) -> Non
 def test_old_news_of_a_run_that_has_ended_starts_nothing() -> None:
     """Only a run that began after the end is another one."""
     ended = sightings.observed(up(RestartPolicy.NEVER), end(), NOW)
-    for seen in (runs(started_at=NOW - timedelta(minutes=1)), runs(generation=0)):
+    for seen in (runs(started_at=NOW - timedelta(minutes=1), seen_at=NOW), runs(generation=0)):
         assert shown(sightings.observed(ended, seen, LATER)) == "Failed/Exited"
+
+
+def test_a_clock_that_was_set_back_hides_what_happens_no_longer_than_it_was_wrong() -> None:
+    """Times of a host are compared, so news may seem old for as long as its clock went ahead; but never for ever."""
+    ahead = LIVE.model_copy(update={"started_at": NOW + timedelta(hours=1)})
+    record = up().but(live=ahead)
+    by_hand, right_again = NOW + timedelta(seconds=10), NOW + timedelta(hours=2)
+    its_end = end(started_at=by_hand).model_copy(update={"seen_at": right_again})
+    assert sightings.observed(record, end(started_at=by_hand), NOW) == record
+    ended = sightings.observed(record, its_end, right_again)
+    assert (ended.live, shown(ended)) == (None, "Pending/RestartBackoff")
+    rested = sightings.observed(up(RestartPolicy.NEVER).but(live=ahead), end(started_at=ahead.started_at), NOW)
+    rested = rested.but(last_exit=LastExit(code=1, at=NOW + timedelta(hours=1)))
+    assert shown(sightings.observed(rested, runs(started_at=by_hand, seen_at=right_again), right_again)) == "Running/Ok"
 
 
 def test_a_second_container_of_a_workload_leads_to_a_start_which_leaves_one() -> None:
