@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import os
 import sys
-import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
@@ -18,6 +18,8 @@ from bench.report import Figure, Report
 from bench.scene import QUICK, Rounds, Scene
 from bench.stage import ROOT, Stage
 from bench.stories import apply, fairness, healing, history, hosts, outage, standing
+
+logger = logging.getLogger("bench")
 
 RESULTS: Final = ROOT / "build" / "bench"
 STORIES: Final[dict[str, Callable[[Scene], Awaitable[list[Figure]]]]] = {
@@ -46,8 +48,8 @@ async def measure(stage: Stage, stories: Sequence[str], rounds: Rounds, *, with_
                 print(f"measuring: {story}", file=sys.stderr, flush=True)
                 try:
                     figures += await STORIES[story](scene)
-                except Exception as error:  # what the others found is not lost by it
-                    traceback.print_exc()
+                except Exception as error:
+                    logger.exception("a story broke off, the others are told")
                     failed[story] = f"{type(error).__name__}: {error}"
     return Report(figures, is_quick=rounds is QUICK, absent=peers.absent, failed=failed)
 
