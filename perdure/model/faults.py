@@ -12,6 +12,7 @@ from enum import StrEnum
 from pydantic import AwareDatetime, Field
 
 from perdure.model.base import Model
+from perdure.model.values import Telling
 
 
 class FaultClass(StrEnum):
@@ -86,9 +87,9 @@ class Fault(Model):
     kind: FaultKind
     fault_class: FaultClass = Field(alias="class")
     phase: Phase
-    message: str
+    message: Telling
     """What happened and where, the root cause kept; at most MESSAGE_LIMIT_BYTES, cut in the middle."""
-    hint: str = ""
+    hint: Telling = ""
     """What the user can do."""
     seen_generation: int | None = None
     """Of Superseded, within one incarnation: the generation that its host has seen, which the workflow does not remember."""

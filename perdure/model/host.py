@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated
 
-from pydantic import AwareDatetime
+from pydantic import AfterValidator, AwareDatetime
 
 from perdure.model.base import Model
-from perdure.model.values import Duration
+from perdure.model.values import Duration, Telling
 
 HISTORY_LENGTH = 30
 """How many changes of its state a host's status keeps."""
@@ -42,10 +43,10 @@ class ResyncReason(StrEnum):
 class Difference(Model):
     """One thing that a resync found to be other than believed."""
 
-    workload: str
-    found: str
+    workload: Telling
+    found: Telling
     """In words, for example "the container is missing"."""
-    done: str
+    done: Telling
     """What was done about it, for example "its workload was told"."""
 
 
@@ -59,7 +60,7 @@ class ResyncReport(Model):
     """Containers of this fleet and host that Podman has, running or not."""
     workloads: int
     """Workloads that should be on the host."""
-    differences: tuple[Difference, ...] = ()
+    differences: Annotated[tuple[Difference, ...], AfterValidator(lambda found: found[:DIFFERENCES_SHOWN])] = ()
     more_differences: int = 0
     """Those beyond ``DIFFERENCES_SHOWN``."""
     orphans: int = 0
@@ -71,11 +72,11 @@ class ResyncReport(Model):
 class WorkerInfo(Model):
     """The worker process that serves a host."""
 
-    identity: str
+    identity: Telling
     """For example ``host/edge-1@812``."""
-    version: str
-    engine: str = ""
-    engine_version: str = ""
+    version: Telling
+    engine: Telling = ""
+    engine_version: Telling = ""
     started_at: AwareDatetime
 
 
@@ -116,4 +117,4 @@ class HostChange(Model):
     """When that was found out: of two that overtake each other, the later one holds."""
     seen_at: AwareDatetime | None = None
     """The host's latest sign of life."""
-    reason: str = ""
+    reason: Telling = ""

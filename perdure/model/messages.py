@@ -12,6 +12,7 @@ from perdure.model.base import Model
 from perdure.model.faults import Fault, LastError, Phase
 from perdure.model.observation import Live
 from perdure.model.states import State, Substate
+from perdure.model.values import Telling
 from perdure.model.workload import WorkloadSpec
 
 MOST_ATTEMPTS: Final = 1_000_000_000
@@ -21,21 +22,21 @@ MOST_ATTEMPTS: Final = 1_000_000_000
 class ApplyRequest(Model):
     """A newer wish of the user. Sent as a signal, so that it is durable at once; ``first_attempt`` tells what became of it."""
 
-    apply_id: str
+    apply_id: Telling
     spec: WorkloadSpec
-    manifest: str = ""
+    manifest: Telling = ""
     revision: int | None = None
     """The user's own number of the manifest; a lower one than accepted is refused as stale."""
     expect_generation: int | None = None
     """Refuse as a conflict unless the workload is at this generation now; 0 means that it must not exist."""
-    by: str = ""
+    by: Telling = ""
     """Who applied it, for the history."""
 
 
 class RetryRequest(Model):
     """Try again now, without starting the curve again."""
 
-    reason: str = "asked for"
+    reason: Telling = "asked for"
     attempt: Annotated[int, Field(ge=0, le=MOST_ATTEMPTS)] = 0
     """The number of the try that the sender saw, so that the curve goes on from there; 0 where it saw none."""
     generation: Annotated[int, Field(ge=0)] = 0
@@ -105,11 +106,11 @@ class AttemptReport(Model):
     kind: ReportKind
     generation: int
     phase: Phase
-    attempt: int
+    attempt: Annotated[int, Field(ge=0, le=MOST_ATTEMPTS)]
     """The number of this try on the curve of the generation, counted from 1."""
     fault: Fault | None = None
-    fingerprint: str = ""
-    failures: int = 1
+    fingerprint: Telling = ""
+    failures: Annotated[int, Field(ge=0, le=MOST_ATTEMPTS)] = 1
     """How many failures this report stands for."""
     at: AwareDatetime
     next_attempt_at: AwareDatetime | None = None
@@ -120,7 +121,7 @@ class WaitingOn(Model):
 
     turn: int = 0
     """Of the wait: what is told for an earlier one counts no more."""
-    unmet: tuple[str, ...] = ()
+    unmet: tuple[Telling, ...] = ()
     """In words."""
 
 

@@ -4,10 +4,15 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated, Final
 
 from pydantic import AwareDatetime, Field
 
 from perdure.model.base import Model
+from perdure.model.values import Telling
+
+MOST_RESTARTS: Final = 1_000_000_000
+"""More than a host can make: a larger number, or one below zero, was sent by hand."""
 
 
 class ContainerState(StrEnum):
@@ -42,7 +47,7 @@ class LastExit(Model):
 
     code: int | None = None
     """The exit code, or None where the container vanished before it could be read."""
-    signal: str | None = None
+    signal: Telling | None = None
     """The signal's name where the code is above 128, for example SIGKILL."""
     oom: bool = False
     """True where Podman says that the kernel ended it for want of memory."""
@@ -71,16 +76,16 @@ class Run(Model):
 class Observation(Model):
     """One thing that a host saw happen to a container of a workload."""
 
-    container_id: str
+    container_id: Telling
     generation: int
-    incarnation: str = ""
+    incarnation: Telling = ""
     """By the container's label; empty where there is no container to read it from."""
     state: ContainerState
     exit: LastExit | None = None
     health: Health = Health.NONE
     started_at: AwareDatetime | None = None
     seen_at: AwareDatetime
-    restarts: int = 0
+    restarts: Annotated[int, Field(ge=0, le=MOST_RESTARTS)] = 0
     """How often the host restarted it by itself while Temporal was away; ``exit`` then is how its run before ended."""
-    reason: str = ""
+    reason: Telling = ""
     """Short cause for the history, for example "died" or "removed by hand"."""

@@ -138,6 +138,11 @@ Text = Annotated[str, BeforeValidator(integer_as_text, json_schema_input_type=st
 
 # ---- numbers ----
 
+LONGEST_TELLING = 2000
+Telling = Annotated[str, AfterValidator(lambda text: text[:LONGEST_TELLING])]
+"""What a part of Perdure tells another, such as a name or a reason, which is kept and shown. None is that long; one that somebody
+sends by hand is cut, since a status of more than two mebibytes could never be shown, and its workflow would stand still."""
+
 Integer = Annotated[int, Strict()]
 Flag = Annotated[bool, Strict()]
 """true or false; ``yes``, ``on`` and ``1`` are something else in YAML 1.2."""

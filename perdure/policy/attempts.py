@@ -59,10 +59,11 @@ def _failed(record: Record, fault: Fault, report: AttemptReport, now: datetime) 
         # A step that was begun anew does not know how many failures of its predecessor were never reported.
         failures = max(failures, report.attempt - record.last_error.attempt)
     record = transitions.with_error(record, fault, report.attempt, failures, report.at, same=same)
+    latest_next = now + transitions.spec_of(record).retry.maximum_interval
     record = record.but(
         last_fingerprint=report.fingerprint,
         attempt=report.attempt,
-        next_attempt_at=report.next_attempt_at,
+        next_attempt_at=min(report.next_attempt_at, latest_next) if report.next_attempt_at else None,
     )
     return transitions.entered(
         record,

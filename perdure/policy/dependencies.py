@@ -109,7 +109,7 @@ def learned(record: Record, told: WaitingOn) -> Record:
     """Some are not met. What is told for a wait that is over may come late, and changes nothing."""
     if told.turn != record.turn or record.course is not Course.DEPENDENCIES or record.removing or record.paused:
         return record
-    return record.but(waiting_on=told.unmet)
+    return record.but(waiting_on=told.unmet[: len(transitions.spec_of(record).depends_on)])
 
 
 def met(record: Record, now: datetime) -> Record:

@@ -22,6 +22,7 @@ from perdure.model.host import (
 )
 from perdure.model.host_record import HostRecord
 from perdure.policy import backoff
+from perdure.policy.shorten import shorten
 
 START_GRACE = timedelta(seconds=15)
 """A worker that was started looks around first: a full resync of hundreds of containers takes seconds on a small machine."""
@@ -199,5 +200,5 @@ def _entered(record: HostRecord, state: HostState, now: datetime, reason: str) -
 
 
 def _noted(record: HostRecord, now: datetime, reason: str) -> HostRecord:
-    note = HostTransition(at=now, state=record.state, reason=reason)
+    note = HostTransition(at=now, state=record.state, reason=shorten(reason))
     return record.but(history=(*record.history, note)[-HISTORY_LENGTH:])

@@ -13,6 +13,7 @@ from perdure.model.states import State, Substate
 from perdure.model.status import HISTORY_LENGTH, Transition
 from perdure.model.workload import PullPolicy, WorkloadSpec
 from perdure.policy import errors
+from perdure.policy.shorten import shorten
 
 WORKING = {Course.PULL: Substate.PULLING, Course.START: Substate.STARTING}
 """What is shown while the first try of a step is under way."""
@@ -30,7 +31,9 @@ def entered(record: Record, state: State, substate: Substate, now: datetime, rea
     hidden = record.paused and not record.removing and state is not State.PAUSED
     if hidden or (record.state is state and record.substate is substate):
         return record
-    transition = Transition(at=now, state=state, substate=substate, generation=record.generation, reason=reason)
+    transition = Transition(
+        at=now, state=state, substate=substate, generation=record.generation, reason=shorten(reason)
+    )
     return record.but(
         state=state,
         substate=substate,
@@ -42,7 +45,7 @@ def entered(record: Record, state: State, substate: Substate, now: datetime, rea
 def noted(record: Record, now: datetime, reason: str) -> Record:
     """Keep in the history something that changed no state."""
     state, substate, _ = record.shown
-    note = Transition(at=now, state=state, substate=substate, generation=record.generation, reason=reason)
+    note = Transition(at=now, state=state, substate=substate, generation=record.generation, reason=shorten(reason))
     return record.but(history=(*record.history, note)[-HISTORY_LENGTH:])
 
 
