@@ -98,7 +98,6 @@ class EventKind(StrEnum):
     REMOVED = "removed"
     PAUSED = "paused"
     RESUMED = "resumed"
-    HEALTH = "health"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Podman's stream of events, as hints that a container of ours should be looked at.
 
-Hints only: in some set-ups Podman loses the end of a container, and it tells of a healthcheck with the value from before the
-check. It also takes several labels to mean any of them; so it is asked by one, and the rest is compared here.
+Hints only: in some set-ups Podman loses the end of a container. Of a healthcheck it tells the value from before the check, so
+that is left out. It also takes several labels to mean any of them; so it is asked by one, and the rest is compared here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ _KINDS: Final = {
     "remove": EventKind.REMOVED,
     "pause": EventKind.PAUSED,
     "unpause": EventKind.RESUMED,
-    "health_status": EventKind.HEALTH,
 }
 
 

@@ -12,7 +12,6 @@ from activities.engine import EngineFault, Event, EventKind
 from activities.podman_events import event_of
 from activities.podman_facts import FLEET, HOST, WORKLOAD
 from perdure.model.faults import FaultClass, FaultKind
-from perdure.model.workload import Healthcheck
 from tests.engine import workload as workloads
 from tests.engine.workload import Workload
 from tests.support.podman import IsolatedPodman
@@ -28,14 +27,12 @@ async def listening(workload: Workload, events: list[Event]) -> None:
 
 async def test_whatever_is_done_by_hand_is_told(workload: Workload, podman: IsolatedPodman) -> None:
     """Each of the kinds that there are."""
-    check = Healthcheck(test=("CMD", "true"))
     events: list[Event] = []
     listener = asyncio.create_task(listening(workload, events))
     await asyncio.sleep(0)
-    live = await workload.ensure(workload.spec(healthcheck=check))
+    live = await workload.ensure()
     for command in ("pause", "unpause"):
         await asyncio.to_thread(podman.cli, command, live.container_id)
-    await workload.engine.check_health(live.container_id)
     await asyncio.to_thread(podman.cli, "restart", "--time=0", live.container_id)
     await asyncio.to_thread(podman.cli, "rm", "--force", "--time=0", live.container_id)
 
