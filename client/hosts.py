@@ -26,6 +26,7 @@ from client.listing import Filters
 from perdure.model.base import Model
 from perdure.model.host import HostState, HostStatus, HostTransition, ResyncReport, WorkerInfo
 from perdure.model.states import State
+from perdure.policy.hosts import latest
 from perdure.runtime.presence import last_heartbeats
 from perdure.wire import names
 from perdure.wire.contract import SuperviseNote
@@ -109,8 +110,9 @@ async def look(client: Client, host: str, workloads: Mapping[State, int]) -> Hos
         status = HostStatus(host=host, since=description.start_time)
     else:
         warning = ""
-    signs = [status.seen_at, presence.seen_at, _heartbeat(supervision) if supervision else None]
-    view = merge(status, note, max((at for at in signs if at is not None), default=None), counts)
+    # The heartbeats of workers bear the time of their own clocks, which may be years off.
+    seen_at = latest(status.seen_at, _heartbeat(supervision) if supervision else None) or presence.seen_at
+    view = merge(status, note, seen_at, counts)
     return view.model_copy(update={"warning": warning})
 
 

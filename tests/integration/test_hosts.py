@@ -150,12 +150,12 @@ async def begin_lost(client: Client) -> None:
     )
 
 
-async def shown(fleet: Reconciler, *expected: str) -> dict[str, HostView]:
-    """The hosts, as soon as all that are expected are listed."""
+async def shown(fleet: Reconciler, **expected: int) -> dict[str, HostView]:
+    """The hosts, as soon as all that are expected are listed, with so many workloads each."""
 
     async def look() -> dict[str, HostView] | None:
         found = {host.host: host for host in await fleet.hosts()}
-        return found if set(found) == set(expected) else None
+        return found if {name: sum(host.workloads.values()) for name, host in found.items()} == expected else None
 
     found = await eventually_async(look, within=10)
     assert found is not None
@@ -173,7 +173,7 @@ async def test_hosts_that_are_alive_killed_and_never_seen(client: Client, fleet:
             ],
             wait=Wait.NONE,
         )
-        hosts = await shown(fleet, "alive", "killed", "never")
+        hosts = await shown(fleet, alive=0, killed=2, never=1)
         assert [hosts[name].state for name in hosts] == [HostState.READY, HostState.LOST, HostState.NEVER_SEEN]
         host = hosts["alive"]
         assert (host.worker, host.workloads) == (WORKER, {})
@@ -197,7 +197,7 @@ async def test_a_host_of_another_version_hides_no_other(client: Client, fleet: R
         await client.start_workflow(
             names.HOST_WORKFLOW, args=[None], id=names.host_id(host), task_queue="nobody", memo=memo
         )
-    hosts = await shown(fleet, "fresh", "new")
+    hosts = await shown(fleet, fresh=0, new=0)
     assert {host.state for host in hosts.values()} == {HostState.WAITING}
     assert hosts["fresh"].warning == ""
     assert hosts["new"].warning.startswith("Its status cannot be read by this version")
@@ -212,7 +212,7 @@ async def test_a_resync_is_answered_by_its_report_or_by_why_there_is_none(client
     with pytest.raises(NotFound, match="there is no host nowhere"):
         await fleet.resync("nowhere")
     await fleet.apply([manifest({"web": IMAGE}, host="never")], wait=Wait.NONE)
-    await shown(fleet, "alive", "never")
+    await shown(fleet, alive=0, never=1)
     with pytest.raises(NoWorker, match="no worker for host never, none was ever seen: 1 of its workloads"):
         await fleet.resync("never")
 
