@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +13,8 @@ from client.cli import console, exits, render, session
 from client.cli.exits import Exit
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from client.api import Reconciler
 
 
@@ -27,16 +30,24 @@ def delete(
 
     With --force nothing is waited for. If the host comes back, what is left there is removed then.
     """
-    from client.waiting import Condition
 
     async def remove(fleet: Reconciler, host: str, name: str) -> str:
         await fleet.remove(host, name, force=force)
         if not wait:
             return "is being removed"
-        await fleet.wait(host, name, Condition.REMOVED, timeout=timeout)
+        await until_removed(fleet, host, name, timeout)
         return "removed"
 
     _each(workloads, remove)
+
+
+async def until_removed(fleet: Reconciler, host: str, name: str, timeout: timedelta) -> None:
+    """Wait until a workload that was told to go is gone. It may be so before the first look."""
+    from client.errors import NotFound
+    from client.waiting import Condition
+
+    with suppress(NotFound):
+        await fleet.wait(host, name, Condition.REMOVED, timeout=timeout)
 
 
 def retry(
