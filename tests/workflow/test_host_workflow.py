@@ -49,7 +49,6 @@ async def test_a_host_that_falls_silent_is_lost_in_thirty_seconds_and_back_by_it
     await fleet.signal("rest", names.PAUSE)
     await fleet.until("rest", "Paused/Ok")
     (container,) = engine.running("web")
-    starts = len(engine.starts)
 
     attendance.silent = True
     lost = await fleet.until_host(HostState.LOST, within=45)
@@ -82,7 +81,6 @@ async def test_a_host_that_falls_silent_is_lost_in_thirty_seconds_and_back_by_it
     assert "host is back" in [step.reason for step in back.history]
     assert (await fleet.status("rest")).host_lost_at is None
     assert container in engine.running("web")
-    assert len(engine.starts) >= starts
 
 
 async def test_a_worker_that_is_replaced_is_never_shown_as_lost(real_fleet: Fleet) -> None:
