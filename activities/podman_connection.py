@@ -164,6 +164,8 @@ class PodmanConnection:
         """Run a call in a thread. A cancelled caller waits for its end, so that nothing goes on behind its back."""
         running = self._threads.submit(send)
         awaited = asyncio.wrap_future(running)
+        # Where the caller was cancelled nobody asks how it ended, and asyncio would log that as an error.
+        awaited.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         try:
             return await asyncio.shield(awaited)
         except asyncio.CancelledError:
