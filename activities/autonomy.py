@@ -150,6 +150,7 @@ class Autonomy:
                         "a fault of Perdure itself: the host is looked at again", extra={"host": self._host}
                     )
             self._troubles.clear()
+            self._complaints.clear()
             logger.info("temporal is back: this host acts alone no more", extra={"host": self._host})
 
     async def _is_back_within(self, wait: timedelta) -> bool:
