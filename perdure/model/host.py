@@ -106,6 +106,8 @@ class HostStatus(Model):
     worker: WorkerInfo | None = None
     last_resync: ResyncReport | None = None
     """The latest one that is known here; the worker's heartbeat tells of those without news."""
+    last_differences: ResyncReport | None = None
+    """The latest one that found something to differ."""
     history: tuple[HostTransition, ...] = ()
 
 

@@ -23,6 +23,7 @@ class HostRecord(Model):
     seen_at: AwareDatetime | None = None
     worker: WorkerInfo | None = None
     last_resync: ResyncReport | None = None
+    last_differences: ResyncReport | None = None
     history: tuple[HostTransition, ...] = ()
 
     orders: int = 0
@@ -56,5 +57,6 @@ class HostRecord(Model):
             seen_at=self.seen_at,
             worker=self.worker,
             last_resync=self.last_resync,
+            last_differences=self.last_differences,
             history=self.history,
         )

@@ -78,10 +78,11 @@ def worker_started(record: HostRecord, worker: WorkerInfo, now: datetime) -> Hos
 
 def supervising(record: HostRecord, sign: HostSign, now: datetime) -> HostRecord:
     """Its worker has looked around, and tells what it saw: what its workloads show can be believed from here on."""
+    if sign.resync is not None:
+        record = _looked(record, sign.resync)
     record = record.but(
         worker=sign.worker,
         seen_at=now,
-        last_resync=sign.resync or record.last_resync,
         fruitless=0,
         lost_unless=None,
         silence="",
@@ -95,7 +96,12 @@ def supervising(record: HostRecord, sign: HostSign, now: datetime) -> HostRecord
 
 def resynced(record: HostRecord, report: ResyncReport, now: datetime) -> HostRecord:
     """A resync that was asked for is done. It says nothing of the supervision, so a lost host is not back by this."""
-    return record.but(last_resync=report, seen_at=now)
+    return _looked(record, report).but(seen_at=now)
+
+
+def _looked(record: HostRecord, report: ResyncReport) -> HostRecord:
+    """A look without news does not hide what an earlier one found."""
+    return record.but(last_resync=report, last_differences=report if report.differences else record.last_differences)
 
 
 def ordered(record: HostRecord) -> HostRecord:

@@ -10,7 +10,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from perdure.model.host import HISTORY_LENGTH, HostChange, HostSign, HostState, ResyncReason, ResyncReport, WorkerInfo
+from perdure.model.host import (
+    HISTORY_LENGTH,
+    Difference,
+    HostChange,
+    HostSign,
+    HostState,
+    ResyncReason,
+    ResyncReport,
+    WorkerInfo,
+)
 from perdure.model.host_record import HostRecord
 from perdure.policy import hosts
 from perdure.policy.hosts import End
@@ -156,6 +165,17 @@ def test_a_resync_that_was_asked_for_does_not_make_a_lost_host_known() -> None:
     """Only supervision does, since only its end would be noticed."""
     lost = hosts.time_passed(silent(ready(), START + HEARTBEAT), START + WITHIN)
     assert hosts.resynced(lost, report(START + WITHIN), START + 2 * WITHIN).state is HostState.LOST
+
+
+def test_a_look_without_news_does_not_hide_what_an_earlier_one_found() -> None:
+    """The worker looks twice within a second when the server is back, and a user asks for another look."""
+    difference = Difference(workload="web", found="the container is missing", done="its workload is told")
+    telling = report(START).model_copy(update={"differences": (difference,)})
+    record = hosts.supervising(ready(), HostSign(worker=worker(), resync=telling), START)
+    record = hosts.supervising(record, HostSign(worker=worker(), resync=report(START + HEARTBEAT)), START + HEARTBEAT)
+    record = hosts.resynced(record, report(START + WITHIN), START + WITHIN)
+    status = record.status()
+    assert (status.last_resync, status.last_differences) == (report(START + WITHIN), telling)
 
 
 class Signs(RuleBasedStateMachine):

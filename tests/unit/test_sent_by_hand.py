@@ -110,4 +110,5 @@ def test_what_a_worker_tells_of_itself_and_its_host() -> None:
         record = hosts.supervising(record, sign, NOW)
     assert record.last_resync is not None
     assert len(record.last_resync.differences) == DIFFERENCES_SHOWN
-    assert len(record.model_dump_json()) < 2 * SMALL
+    assert record.last_differences == record.last_resync, "two reports are kept at most"
+    assert len(record.model_dump_json()) < 3 * SMALL
