@@ -14,7 +14,7 @@ from typing import Final
 from bench.peers import Peers, clear
 from bench.perdure import Perdure
 from bench.plain import PlainPodman
-from bench.report import Figure, Report
+from bench.report import Figure, Report, told
 from bench.scene import QUICK, Rounds, Scene
 from bench.stage import ROOT, Stage
 from bench.stories import apply, fairness, healing, history, hosts, outage, standing
@@ -47,10 +47,14 @@ async def measure(stage: Stage, stories: Sequence[str], rounds: Rounds, *, with_
             for story in stories:
                 print(f"measuring: {story}", file=sys.stderr, flush=True)
                 try:
-                    figures += await STORIES[story](scene)
+                    measured = await STORIES[story](scene)
                 except Exception as error:
                     logger.exception("a story broke off, the others are told")
                     failed[story] = f"{type(error).__name__}: {error}"
+                    continue
+                figures += measured
+                for line in [line for figure in measured for line in told(figure)]:
+                    print(f"  {line}", file=sys.stderr, flush=True)
     return Report(figures, is_quick=rounds is QUICK, absent=peers.absent, failed=failed)
 
 

@@ -107,7 +107,7 @@ class Report:
         for peer, reason in self.absent.items():
             lines.append(f"not beside {peer}: {reason}")
         for figure in self.figures:
-            lines += ["", *_told(figure)]
+            lines += ["", *told(figure)]
         for story, reason in self.failed.items():
             lines += ["", f"{story}: NOT MEASURED, {reason}"]
         judged = [figure.is_met for figure in self.figures if figure.is_met is not None]
@@ -140,7 +140,8 @@ def _machine() -> str:
     )
 
 
-def _told(figure: Figure) -> list[str]:
+def told(figure: Figure) -> list[str]:
+    """One figure, for people: a line for it, and one for each thing to compare it with."""
     lines = [f"{figure.name}: {_samples(figure.ours, figure.unit)}"]
     if figure.aim is not None:
         verdict = {True: "met", False: "MISSED", None: "cannot be said"}[figure.is_met]
