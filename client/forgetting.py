@@ -11,7 +11,6 @@ from temporalio.client import Client
 
 from client.errors import InUse, NotFound, TimedOut
 from client.hosts import HostFilters, find, open_workflow
-from perdure.model.host import HostState
 from perdure.runtime.presence import ALIVE_WITHIN
 from perdure.wire import names
 
@@ -34,7 +33,7 @@ async def forget(client: Client, host: str, *, force: bool, timeout: timedelta) 
         RPCError: the server does not answer.
     """
     views = await find(client, HostFilters(names=(host,)))
-    if not views or views[0].state is HostState.NEVER_SEEN:
+    if not views or await open_workflow(client, host) is None:
         raise NotFound.host(host)
     seen_at = views[0].seen_at
     if seen_at is not None and (ago := datetime.now(UTC) - seen_at) <= ALIVE_WITHIN:

@@ -27,7 +27,7 @@ from perdure.model.base import Model
 from perdure.model.host import HostState, HostStatus, HostTransition, ResyncReport, WorkerInfo
 from perdure.model.states import State
 from perdure.policy.hosts import latest
-from perdure.runtime.presence import last_heartbeats
+from perdure.runtime.presence import Presence, last_heartbeats
 from perdure.wire import names
 from perdure.wire.contract import SuperviseNote
 
@@ -91,13 +91,15 @@ async def find(client: Client, filters: HostFilters) -> tuple[HostView, ...]:
 async def look(client: Client, host: str, workloads: Mapping[State, int]) -> HostView | None:
     """One host with these workloads; None where there is nothing of it at all."""
     description, presence = await asyncio.gather(
-        open_workflow(client, host), last_heartbeats(client, names.host_queue(host))
+        _latest_workflow(client, host), last_heartbeats(client, names.host_queue(host))
     )
     counts = dict(workloads)
-    if description is None:
+    if description is None or description.status is not WorkflowExecutionStatus.RUNNING:
         if not counts:
             return None
-        return HostView(host=host, state=HostState.NEVER_SEEN, seen_at=presence.seen_at, workloads=counts)
+        if description is None or description.status is WorkflowExecutionStatus.COMPLETED:
+            return HostView(host=host, state=HostState.NEVER_SEEN, seen_at=presence.seen_at, workloads=counts)
+        return _unwatched(description, host, presence, counts)
     supervisions = [
         item for item in description.raw_description.pending_activities if item.activity_type.name == names.SUPERVISE
     ]
@@ -118,20 +120,44 @@ async def look(client: Client, host: str, workloads: Mapping[State, int]) -> Hos
 
 async def open_workflow(client: Client, host: str) -> WorkflowExecutionDescription | None:
     """The workflow of a host, while it is open; None where there is none."""
+    found = await _latest_workflow(client, host)
+    return found if found is not None and found.status is WorkflowExecutionStatus.RUNNING else None
+
+
+async def _latest_workflow(client: Client, host: str) -> WorkflowExecutionDescription | None:
+    """The workflow of a host, open or not; None where there never was one, or it ended long ago."""
     try:
-        found = await client.get_workflow_handle(names.host_id(host)).describe(rpc_timeout=RPC_TIMEOUT)
+        return await client.get_workflow_handle(names.host_id(host)).describe(rpc_timeout=RPC_TIMEOUT)
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
             return None
         raise
-    return found if found.status is WorkflowExecutionStatus.RUNNING else None
+
+
+def _unwatched(
+    ended: WorkflowExecutionDescription, host: str, presence: Presence, workloads: dict[State, int]
+) -> HostView:
+    """A host whose workflow was ended by hand, and not by forgetting it: what its workloads show may be false by now."""
+    warning = f"Its workflow {names.host_id(host)} was ended: nobody watches over its worker"
+    cure = (
+        "which begins it anew within a minute" if presence.alive else "so its workloads may show what is no longer true"
+    )
+    return HostView(
+        host=host,
+        state=HostState.WAITING if presence.alive else HostState.LOST,
+        since=ended.close_time,
+        seen_at=presence.seen_at,
+        workloads=workloads,
+        warning=f"{warning}, {cure}.",
+    )
 
 
 def merge(
     status: HostStatus, note: SuperviseNote | None, seen_at: datetime | None, workloads: dict[State, int]
 ) -> HostView:
     """Complete what the workflow of a host knows by what the server knows."""
-    resyncs = [report for report in (status.last_resync, note.resync if note else None) if report is not None]
+    known = (status.last_resync, status.last_differences, note.resync if note else None)
+    resyncs = [report for report in known if report is not None]
     differing = [report for report in resyncs if report.differences]
     return HostView(
         host=status.host,

@@ -70,6 +70,12 @@ async def _absent(client: Client, host: str) -> NotFound | NoWorker:
         return NotFound.host(host)
     queue = names.host_queue(host)
     presence = await last_heartbeats(client, queue)
+    if presence.alive:
+        return NoWorker(
+            f"nobody watches over host {host}: its workflow {names.host_id(host)} was ended, or is not begun yet",
+            "Its worker begins it within a minute, and resyncs then.",
+            presence.seen_at,
+        )
     return NoWorker(
         f"{absence(queue, presence)}: {waiting.count} of its workloads wait for one",
         f"Start `perdure-worker --host {host}` on {host}.",

@@ -239,6 +239,30 @@ async def test_a_host_is_forgotten_when_nobody_needs_it(client: Client, fleet: R
         await fleet.forget("killed")
 
 
+async def test_a_host_whose_workflow_somebody_ended_is_not_called_never_seen(client: Client, fleet: Reconciler) -> None:
+    """Nobody watches over it, so nobody would tell that its worker died; a worker that is there begins the workflow anew."""
+    await fleet.apply([manifest({"web": IMAGE}, host="alive")], wait=Wait.NONE)
+    await fleet.apply([manifest({"web": IMAGE}, host="killed")], wait=Wait.NONE)
+    await begin_lost(client)
+    async with alive(client, fleet):
+        for host in ("alive", "killed"):
+            await client.get_workflow_handle(names.host_id(host)).terminate()
+
+        async def look() -> dict[str, HostView]:
+            found = await shown(fleet, alive=1, killed=1)
+            states = [found[name].state for name in ("alive", "killed")]
+            assert states == [HostState.WAITING, HostState.LOST]
+            return found
+
+        hosts = await eventually_async(look, within=20)
+        ended = "Its workflow host/{} was ended: nobody watches over its worker"
+        assert all(hosts[name].warning.startswith(ended.format(name)) for name in hosts)
+        with pytest.raises(NoWorker, match="nobody watches over host alive: its workflow host/alive was ended"):
+            await fleet.resync("alive")
+        with pytest.raises(NotFound):
+            await fleet.forget("killed", force=True)
+
+
 async def test_a_watch_of_hosts_tells_of_more_than_signs_of_life(client: Client, fleet: Reconciler) -> None:
     async with alive(client, fleet):
         watching = fleet.watch_hosts(interval=timedelta(milliseconds=50))
