@@ -10,7 +10,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -34,7 +34,7 @@ from activities.health import HealthChecks, engine_runs_checks
 from activities.ledger import Ledger
 from activities.podman_engine import PodmanEngine
 from activities.pull_slots import Slots
-from activities.recovery import Known, resting_workloads
+from activities.recovery import resting_workloads
 from activities.sight import Sight
 from activities.supervision import Supervision
 from activities.telling import Contact, Teller
@@ -174,10 +174,10 @@ async def host_role(
         engine,
         sight,
         fence,
-        autonomy=alone.autonomy,
+        autonomy=autonomy,
         companions=[health],
         resync_every=settings.resync_interval,
-        on_known=wake.learn if wake else _no_matter,
+        on_known=wake.learn if wake else None,
     )
     attendance = Attendance(client, host, await _worker_info(client, engine), supervision)
     work = ContainerActivities(
@@ -225,10 +225,6 @@ def _health_checks(client: Client, settings: Settings, engine: Engine, host: str
 
 def _wake(client: Client, engine: Engine, host: str) -> Wake:
     return Wake(Looks(engine).why_away, Teller(client, host).retry_now, partial(place_on_curve, client, host))
-
-
-def _no_matter(_: Mapping[str, Known]) -> None:
-    """Nobody waits to know."""
 
 
 async def _worker_info(client: Client, engine: Engine) -> WorkerInfo:

@@ -78,7 +78,7 @@ class Supervision:
         autonomy: Autonomy | None = None,
         resync_every: timedelta = RESYNC_EVERY,
         companions: Sequence[Companion] = (),
-        on_known: Callable[[Mapping[str, Known]], None] = lambda _: None,
+        on_known: Callable[[Mapping[str, Known]], None] | None = None,
     ) -> None:
         self._client = client
         self._engine = engine
@@ -167,7 +167,8 @@ class Supervision:
             spread = random.uniform(1 - RESYNC_JITTER, 1 + RESYNC_JITTER)  # noqa: S311 - no secret depends on it
             self._next_resync = time.monotonic() + self._resync_every.total_seconds() * spread
             self._contact.note(True)
-            self._on_known(resynced.known)
+            if self._on_known is not None:
+                self._on_known(resynced.known)
             if self.latest is None:
                 self._spawn(self._take_up(resynced.known))
             report = self.latest = resynced.report
