@@ -49,7 +49,7 @@ class HostView(Model):
     """How many of its workloads are in each state."""
     last_resync: ResyncReport | None = None
     last_differences: ResyncReport | None = None
-    """The latest resync that found something to differ, as far as it is still known."""
+    """The latest resync that found something to differ."""
     warning: str = ""
     history: tuple[HostTransition, ...] = ()
 
