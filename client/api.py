@@ -182,8 +182,8 @@ class Reconciler:
     async def remove(self, host: str, name: str, *, force: bool = False) -> None:
         """Have the container stopped and everything of the workload removed. Raises NotFound.
 
-        With ``force`` the workload ends without the word of its host, which may be gone for good. If it comes back, what is
-        left there is removed as an orphan.
+        With ``force`` the workload ends without the word of its host, which may be gone for good. What is left there is
+        removed as an orphan when the host looks again: when it is back, or if it answers, by ``resync``.
         """
         await self._signal(host, name, names.ABANDON if force else names.REMOVE)
 

@@ -149,3 +149,6 @@ def test_a_lost_host_is_told_by_its_workloads(new_home: NewHome, image: str, cle
     eventually(lambda: clean_podman.inspect(old) is None, within=30)
     assert perdure("wait", "web").out == "edge-5/web Running\n"
     assert perdure.status("web")["live"] == status["live"]
+    # Where the host answers, nothing that was called removed runs on until its next look by itself.
+    assert perdure("delete", "--force", "web").out == "edge-5/web removed\n"
+    eventually(lambda: clean_podman.inspect(status["live"]["containerId"]) is None, within=30)

@@ -28,7 +28,7 @@ def delete(
 ) -> None:
     """Stop containers and remove everything of their workloads, but for named volumes.
 
-    With --force nothing is waited for. If the host comes back, what is left there is removed then.
+    With --force no host is waited for: what is left there is removed at once if it answers, else when it is back.
     """
 
     async def remove(fleet: Reconciler, host: str, name: str) -> str:
@@ -36,6 +36,8 @@ def delete(
         if not wait:
             return "is being removed"
         await until_removed(fleet, host, name, timeout)
+        if force:
+            await _clear_away(fleet, host, timeout)
         return "removed"
 
     _each(workloads, remove)
@@ -48,6 +50,17 @@ async def until_removed(fleet: Reconciler, host: str, name: str, timeout: timede
 
     with suppress(NotFound):
         await fleet.wait(host, name, Condition.REMOVED, timeout=timeout)
+
+
+async def _clear_away(fleet: Reconciler, host: str, timeout: timedelta) -> None:
+    """Have a host that answers look for what it has of a workload that is gone: it would run on until its next look by itself."""
+    from client.errors import ReconcilerError
+    from client.hosts import HostFilters
+    from perdure.model.host import HostState
+
+    if await fleet.hosts(HostFilters(names=(host,), states=(HostState.READY,))):
+        with suppress(ReconcilerError):  # then that look by itself does it
+            await fleet.resync(host, timeout=timeout)
 
 
 def retry(
