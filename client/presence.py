@@ -52,8 +52,10 @@ class Attendance:
         return self._missing.result() if self._missing.done() and not self._missing.cancelled() else None
 
     async def _look(self) -> None:
+        """A worker whose signs of life go on is there, whatever time they bear: an edge host's clock may be years off."""
         loop = asyncio.get_running_loop()
         alone_since: float | None = None
+        before: datetime | None = None
         while True:
             await asyncio.sleep(LOOK_EVERY.total_seconds())
             try:
@@ -61,7 +63,9 @@ class Attendance:
             except RPCError:
                 alone_since = None  # the server is away: nothing is known about workers
             else:
-                alone_since = None if presence.alive else alone_since or loop.time()
+                goes_on = before is not None and presence.seen_at is not None and presence.seen_at > before
+                before = presence.seen_at
+                alone_since = None if presence.alive or goes_on else alone_since or loop.time()
                 if alone_since is not None and loop.time() - alone_since >= PATIENCE.total_seconds():
                     self._missing.set_result(presence)
                     return

@@ -65,7 +65,8 @@ async def _by_heartbeats(client: Client, queue: str, identity: str) -> Presence:
             continue
         at = beat.heartbeat_time.ToDatetime(tzinfo=UTC)
         seen_at = at if seen_at is None else max(seen_at, at)
-        alive = alive or (beat.status == WorkerStatus.WORKER_STATUS_RUNNING and now - at <= ALIVE_WITHIN)
+        # By the worker's own clock: one that is far ahead must not make a dead worker live for as long.
+        alive = alive or (beat.status == WorkerStatus.WORKER_STATUS_RUNNING and abs(now - at) <= ALIVE_WITHIN)
     return Presence(alive, seen_at)
 
 
