@@ -70,11 +70,11 @@ def details(status: HostStatus) -> str:
     ]
     lines = [f"### {status.state}", ""]
     lines += [f"- **{name}:** {fact}" for name, fact in facts if fact]
-    if resync is not None and resync.differences:
-        lines += ["", "**What it found**", ""]
+    if (telling := status.last_differences) is not None:
+        lines += ["", f"**What the resync of {wording.stamp(telling.at)} found**", ""]
         lines += [
             f"- {wording.part(f'{one.workload}: {one.found}; {one.done}')}"
-            for one in resync.differences[:DIFFERENCES_SHOWN]
+            for one in telling.differences[:DIFFERENCES_SHOWN]
         ]
     if status.history:
         lines += ["", "**Latest changes**", "", *map(_change, reversed(status.history[-CHANGES_SHOWN:]))]
