@@ -61,6 +61,8 @@ class Attendance:
         self._order = 0
         """The number of the latest order to supervise."""
         self._began_at: float | None = None
+        self._outdated: ResyncReport | None = None
+        """Was made before the latest silence, so it tells nothing about now."""
         self._superseded = asyncio.Event()
         self._ordered = asyncio.Event()
         self._unordered = asyncio.Event()
@@ -144,11 +146,15 @@ class Attendance:
         self._unordered.clear()
         self._ordered.set()
         if lasted:
+            self._outdated = self._supervision.latest
             self._supervision.ask(ResyncReason.RECONNECT)
         return self._order
 
     async def _attend(self, superseded: asyncio.Event, shutdown: asyncio.Task[None]) -> str:
-        """Heartbeat, and tell the host's workflow what is news; answers why that ended."""
+        """Heartbeat, and tell the host's workflow what is news; answers why that ended.
+
+        By the first sign workloads show again what they take to be so: it waits until that was looked at.
+        """
         told: ResyncReport | None = None
         started_at, began = activity.info().started_time, time.monotonic()
         while True:
@@ -159,7 +165,7 @@ class Attendance:
             activity.heartbeat(SuperviseNote(detail=self._supervision.in_words(), resync=latest, at=now))
             if (
                 latest is not None
-                and latest is not told
+                and latest not in (self._outdated, told)
                 and (told is None or _is_news(latest))
                 and await self._sign(latest)
             ):

@@ -180,16 +180,25 @@ async def test_the_next_worker_takes_over_at_once(host: Host) -> None:
 async def test_an_order_after_a_lost_one_means_that_all_is_looked_at_anew(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server was away, or took the host for lost: nobody knows what was missed meanwhile."""
+    """The server was away, or took the host for lost: nobody knows what was missed meanwhile, so no sign is given before."""
     monkeypatch.setattr(attendance, "LASTED", timedelta(0))
-    async with host.worker() as supervision:
+    signs: list[ResyncReport] = []
+    sign = Attendance._sign
+
+    async def note(self: Attendance, report: ResyncReport) -> bool:
+        signs.append(report)
+        return await sign(self, report)
+
+    monkeypatch.setattr(Attendance, "_sign", note)
+    async with host.worker():
         status = await host.is_ready()
         await host.client.get_workflow_handle(names.host_id(host.host)).signal(names.WORKER_STARTED, status.worker)
 
         async def is_anew() -> bool:
-            return supervision.latest is not None and supervision.latest.reason is ResyncReason.RECONNECT
+            return len(signs) > 1
 
         await eventually_async(is_anew, within=patience(10))
+    assert [one.reason for one in signs] == [ResyncReason.START, ResyncReason.RECONNECT]
 
 
 async def test_a_workflow_that_somebody_ended_is_started_again(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
