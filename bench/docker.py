@@ -25,6 +25,8 @@ from perdure.runtime.processes import PidFile, Process, start_detached
 
 ADMINISTRATOR: Final = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
 ANSWER_SECONDS: Final = 30
+RECOVERY_SECONDS: Final = 180
+"""After dockerd was killed: it first ends what ran, one container after the other."""
 GRACE_SECONDS: Final = 20
 
 
@@ -67,7 +69,7 @@ class Docker:
         await until(self._socket.exists, "containerd", within_seconds=ANSWER_SECONDS)
         await self.start_daemon()
 
-    async def start_daemon(self) -> Process:
+    async def start_daemon(self, within_seconds: float = ANSWER_SECONDS) -> Process:
         """Start dockerd, and wait until it answers. Raises NoDocker."""
         command = ["dockerd", "--containerd", str(self._socket), "--host", f"unix://{self.folder / 'docker.sock'}"]
         command += ["--data-root", str(self.folder / "data"), "--exec-root", str(self.folder / "exec")]
@@ -75,7 +77,7 @@ class Docker:
         command += ["--oom-score-adjust=0", "--bridge=none", "--iptables=false", "--ip-masq=false", "--log-level=warn"]
         process = self._run(command, self._daemon)
         try:
-            await until(lambda: not process.running or self._is_answering(), "dockerd", within_seconds=ANSWER_SECONDS)
+            await until(lambda: not process.running or self._is_answering(), "dockerd", within_seconds=within_seconds)
         except TimeoutError:
             raise NoDocker(f"dockerd does not answer: {self._last_words()}") from None
         if not process.running:

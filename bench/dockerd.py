@@ -7,7 +7,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
 from bench import cpu
-from bench.docker import Docker
+from bench.docker import RECOVERY_SECONDS, Docker
 from bench.plain import THREADS
 from bench.stamps import MOUNT, SCRIPT, Stamps
 from bench.waiting import until
@@ -50,8 +50,8 @@ class PlainDocker:
     async def crash(self, *names: str) -> float:
         """Kill dockerd and start it again."""
         await self._docker.kill_daemon()
-        process = await self._docker.start_daemon()
-        await until(lambda: set(names) <= self._running(), "all containers", within_seconds=180)
+        process = await self._docker.start_daemon(RECOVERY_SECONDS)
+        await until(lambda: set(names) <= self._running(), "all containers", within_seconds=RECOVERY_SECONDS)
         return cpu.seconds_since_start(process.pid)
 
     def cpu(self) -> dict[str, float]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench import cpu
-from bench.docker import Docker, NoDocker
+from bench.docker import RECOVERY_SECONDS, Docker, NoDocker
 from bench.plain import THREADS
 from bench.stamps import MOUNT, SCRIPT, Stamps
 from bench.waiting import until
@@ -21,7 +21,6 @@ from demo.registry import free_port
 BRIDGE: Final = "docker_gwbridge"
 TASKS_KEPT: Final = 1000
 """Ended tasks of a service that are kept: they are counted."""
-RECOVERY_SECONDS: Final = 180
 
 
 class Swarm:
@@ -75,7 +74,7 @@ class Swarm:
         """Kill dockerd and start it again."""
         starts = {name: self._stamps.starts(name) for name in names}
         await self._docker.kill_daemon()
-        process = await self._docker.start_daemon()
+        process = await self._docker.start_daemon(RECOVERY_SECONDS)
         began = cpu.started_at(process.pid)
 
         def has_all() -> bool:

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 
 from bench.contestant import Contestant
+from bench.docker import NoDocker
 from bench.report import Aim, Figure, Of
 from bench.rpcs import Requests
 from bench.scene import Scene
@@ -62,20 +62,32 @@ async def _idle(scene: Scene, fresh: dict[Contestant, tuple[str, ...]]) -> list[
 
 async def _crash(scene: Scene, fresh: dict[Contestant, tuple[str, ...]]) -> list[Figure]:
     """Kill -9 of the host's worker, of Podman's service, of dockerd: until all are in care again, and how many were restarted."""
-    back: dict[str, list[float]] = defaultdict(list)
-    restarted: dict[str, list[float]] = defaultdict(list)
-    for contestant, names in fresh.items():
-        for _ in range(scene.rounds.crash if contestant in (scene.plain, scene.perdure) else 1):
-            before = await _identities(scene, contestant, names)
-            back[contestant.name].append(await contestant.crash(*names))
-            after = await _identities(scene, contestant, names)
-            restarted[contestant.name].append(sum(after[name] != before[name] for name in names))
+    back: dict[str, list[float] | str] = {}
+    restarted: dict[str, list[float] | str] = {}
+    ours, our_restarts = await _crashes(scene, scene.perdure, fresh[scene.perdure], scene.rounds.crash)
+    for peer in scene.peers:
+        try:
+            back[peer.name], restarted[peer.name] = await _crashes(scene, peer, fresh[peer], 1)
+        except (NoDocker, TimeoutError, LookupError) as error:
+            back[peer.name] = restarted[peer.name] = f"did not recover: {error}"
     count = scene.rounds.workloads
-    ours, our_restarts = back.pop(scene.perdure.name), restarted.pop(scene.perdure.name)
     return [
         Figure(f"keeper killed -> all {count} in its care again", "s", ours, Aim(2.0), back),
         Figure("containers restarted by that", "of them", our_restarts, Aim(0.0, Of.LARGEST), restarted),
     ]
+
+
+async def _crashes(
+    scene: Scene, contestant: Contestant, names: tuple[str, ...], rounds: int
+) -> tuple[list[float], list[float]]:
+    """How long each recovery took, and how many containers were restarted by it."""
+    back, restarted = [], []
+    for _ in range(rounds):
+        before = await _identities(scene, contestant, names)
+        back.append(await contestant.crash(*names))
+        after = await _identities(scene, contestant, names)
+        restarted.append(float(sum(after[name] != before[name] for name in names)))
+    return back, restarted
 
 
 async def _identities(
