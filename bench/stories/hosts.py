@@ -24,8 +24,9 @@ ALWAYS = (
     "PollNexusTaskQueue",
     "RecordWorkerHeartbeat",
     "RecordActivityTaskHeartbeat",
+    "ListWorkers",
 )
-"""What workers do all the time, whether there is a resync or not."""
+"""What workers do all the time, whether there is a resync or not, and clients that wait."""
 LOST_WITHIN_SECONDS = 60.0
 
 
