@@ -51,6 +51,11 @@ class Display(Generic[S]):
         self._put_up(page.sign)
         self._status, self._shown = status, page
 
+    @property
+    def memo(self) -> Mapping[str, object]:
+        """What the next run is to begin with. Left alone it shows what the very first one did, until it is taken up."""
+        return {key: value for key, value in self._shown.memo.items() if value is not None} if self._shown else {}
+
     def _changed(self, attributes: Mapping[str, SearchAttributeUpdate[Any]]) -> list[SearchAttributeUpdate[Any]]:
         shown = self._shown.attributes if self._shown else {}
         return [update for key, update in attributes.items() if key not in shown or shown[key].value != update.value]

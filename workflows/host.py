@@ -101,7 +101,7 @@ class HostWorkflow:
                 self._is_cancelled = True
                 self._record = hosts.forget_asked(self._record, workflow.now())
         if not hosts.is_forgotten(self._record):
-            workflow.continue_as_new(hosts.carried(self._record, workflow.now()))
+            workflow.continue_as_new(hosts.carried(self._record, workflow.now()), memo=self._display.memo)
         return f"forgotten; {hosts.last_seen(self._record.seen_at)}"
 
     async def _live(self) -> None:

@@ -182,7 +182,7 @@ class WorkloadWorkflow:
                 is_cancelled = True
                 self.remove()
         if self._leaving:
-            workflow.continue_as_new(self._record)
+            workflow.continue_as_new(self._record, memo=self._display.memo)
         return f"removed at generation {self._record.generation}"
 
     async def _live(self) -> None:

@@ -5,16 +5,22 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from itertools import pairwise
+from typing import Any, cast
+
+from temporalio.client import WorkflowHandle
 
 from perdure.model.faults import FaultKind
+from perdure.model.host import HostState
 from perdure.model.messages import Outcome
 from perdure.model.workload import Retry
 from perdure.wire import names
+from perdure.wire.converter import data_converter
 from tests.fakes.engine import FakeEngine, fault
 from tests.support.waiting import eventually_async
-from tests.workflow.fleet import Fleet, spec
+from tests.workflow.fleet import HOST, Fleet, spec
 
 GENERATIONS = 300
 
@@ -37,6 +43,39 @@ async def test_a_storm_of_applies_ends_with_the_last_one(short_runs: Fleet, engi
     assert engine.most_alive == 1
     assert (await fleet.handle("web").describe()).run_id != run
     assert await fleet.runs("web") >= 3
+
+
+async def test_a_new_run_shows_what_the_old_one_showed(short_runs: Fleet, engine: FakeEngine) -> None:
+    """From its first moment: where no control worker takes it up, nobody else would put the first memo right."""
+    fleet = short_runs
+    engine.images.add("reg/app:1")
+    await fleet.attendance.start()
+    await fleet.until_host(HostState.READY)
+    await fleet.apply("web", spec("reg/app:1"))
+
+    async def has_gone_on(handle: WorkflowHandle[Any, Any], stir: Callable[[], Awaitable[Any]]) -> dict[str, Any]:
+        """What the second run begins with."""
+        first = (await handle.describe()).run_id
+        while (await handle.describe()).run_id == first:
+            await stir()
+        ended = [
+            event async for event in fleet.client.get_workflow_handle(handle.id, run_id=first).fetch_history_events()
+        ]
+        memo = ended[-1].workflow_execution_continued_as_new_event_attributes.memo
+        (status,) = await data_converter().decode([memo.fields[names.MEMO_STATUS]], [dict[str, Any]])
+        return cast("dict[str, Any]", status)
+
+    async def pause_and_resume() -> None:
+        await fleet.signal("web", names.PAUSE)
+        await fleet.signal("web", names.RESUME)
+
+    async def tell_of_the_worker() -> None:
+        await fleet.host_handle(HOST).signal(names.WORKER_STARTED, fleet.attendance.worker)
+
+    web = await has_gone_on(fleet.handle("web"), pause_and_resume)
+    assert (web["state"], web["generation"]) in (("Running", 1), ("Paused", 1))
+    host = await has_gone_on(fleet.host_handle(HOST), tell_of_the_worker)
+    assert (host["state"], host["worker"]["identity"]) == ("Ready", fleet.attendance.worker.identity)
 
 
 async def test_a_storm_of_mixed_wishes_on_three_workloads(short_runs: Fleet, engine: FakeEngine) -> None:
