@@ -40,8 +40,9 @@ LOOKS_AT_ONCE = 16
 """More gain nothing on a small server (measured), and would crowd out everybody else."""
 LINGERERS = 32
 """Tries that look several times. The others give their slot back after one look."""
-TRIES_PER_SECOND = 40
-"""In all, for waits that go on. A thousand workloads that wait for one database must not cost more than they would running."""
+TRIES_PER_SECOND = 10
+"""In all, for waits that go on. Each costs some 10 ms of CPU, nearly all of it the server's: a crowd that waits for one database
+takes a tenth of a core, however large it is."""
 RPC_TIMEOUT = timedelta(seconds=5)
 UNMET = "DependenciesUnmet"
 """The type of the failure that a wait goes on with."""

@@ -23,6 +23,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from client import listing
 from client.listing import Filters
+from client.presence import absence
 from perdure.model.base import Model
 from perdure.model.host import HostState, HostStatus, HostTransition, ResyncReport, WorkerInfo
 from perdure.model.states import State
@@ -76,13 +77,16 @@ async def find(client: Client, filters: HostFilters) -> tuple[HostView, ...]:
     Raises:
         RPCError: the server does not answer.
     """
-    counts = await _workloads(client, filters)
+    counts, unattended = await asyncio.gather(_workloads(client, filters), _unattended(client))
     wanted = set(filters.names) or {*counts, *await _with_a_workflow(client)}
     slots = asyncio.Semaphore(LOOKS_AT_ONCE)
 
     async def view(host: str) -> HostView | None:
         async with slots:
-            return await look(client, host, counts.get(host, {}))
+            found = await look(client, host, counts.get(host, {}))
+            if found is None or found.warning or found.state is not HostState.READY:
+                return found
+            return found.model_copy(update={"warning": unattended})
 
     found = await asyncio.gather(*(view(host) for host in sorted(wanted)))
     return tuple(host for host in found if host is not None and (not filters.states or host.state in filters.states))
@@ -174,6 +178,16 @@ def merge(
 
 def _at(report: ResyncReport) -> datetime:
     return report.at
+
+
+async def _unattended(client: Client) -> str:
+    """That nobody is there to notice what becomes of hosts; empty where somebody is."""
+    presence = await last_heartbeats(client, names.CONTROL_QUEUE)
+    if presence.alive:
+        return ""
+    return (
+        f"There is {absence(names.CONTROL_QUEUE, presence)}: what is shown of it and its workloads may be out of date."
+    )
 
 
 async def _workloads(client: Client, filters: HostFilters) -> dict[str, Counter[State]]:

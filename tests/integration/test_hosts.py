@@ -102,16 +102,21 @@ async def client(temporal_server: TemporalServer) -> Client:
     )
 
 
-@pytest.fixture
-async def fleet(client: Client, temporal_server: TemporalServer) -> AsyncIterator[Reconciler]:
-    """The client of a fleet with a worker that runs the workflow of hosts, and of nothing else."""
-    async with Worker(
+def control_worker(client: Client) -> Worker:
+    """A worker that runs the workflow of hosts, and of nothing else."""
+    return Worker(
         client,
         task_queue=names.CONTROL_QUEUE,
         workflows=[HostWorkflow],
         activities=[tell_nobody],
         workflow_runner=UnsandboxedWorkflowRunner(),
-    ):
+    )
+
+
+@pytest.fixture
+async def fleet(client: Client, temporal_server: TemporalServer) -> AsyncIterator[Reconciler]:
+    """The client of a fleet with a control worker."""
+    async with control_worker(client):
         yield reconciler(client, temporal_server.address)
         async for row in client.list_workflows('ExecutionStatus="Running"'):
             await client.get_workflow_handle(row.id).terminate()
@@ -185,6 +190,31 @@ async def test_hosts_that_are_alive_killed_and_never_seen(client: Client, fleet:
         assert (hosts["never"].seen_at, hosts["never"].workloads) == (None, {State.PENDING: 1})
         assert await names_of(fleet, HostFilters(states=(HostState.LOST,))) == ["killed"]
         assert await names_of(fleet, HostFilters(names=("never", "nowhere", "alive"))) == ["alive", "never"]
+
+
+async def test_a_host_that_nobody_watches_over_is_shown_with_a_warning(
+    client: Client, temporal_server: TemporalServer
+) -> None:
+    """Without a control worker nobody would notice that it is lost: "Ready" alone would be a lie."""
+    fleet, known = reconciler(client, temporal_server.address), HostFilters(names=("known",))
+    handle = client.get_workflow_handle(names.host_id("known"))
+
+    async def is_ready() -> bool:
+        found = await fleet.hosts(known)
+        return bool(found) and (found[0].state, found[0].warning) == (HostState.READY, "")
+
+    try:
+        async with control_worker(client):
+            record = HostRecord(host="known", state=HostState.READY, since=LONG_AGO, seen_at=LONG_AGO, worker=WORKER)
+            await client.start_workflow(
+                names.HOST_WORKFLOW, args=[record], id=handle.id, task_queue=names.CONTROL_QUEUE
+            )
+            await eventually_async(is_ready, within=10)
+        (host,) = await fleet.hosts(known)
+        assert host.state is HostState.READY
+        assert host.warning.startswith("There is no control worker, last seen ")
+    finally:
+        await handle.terminate()
 
 
 async def names_of(fleet: Reconciler, filters: HostFilters) -> list[str]:
