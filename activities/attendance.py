@@ -38,6 +38,8 @@ LASTED: Final = timedelta(seconds=8)
 UNORDERED: Final = timedelta(seconds=20)
 """How long a worker goes without an order to supervise before it tells of itself again; grows, since each costs history."""
 UNORDERED_MAXIMUM: Final = timedelta(minutes=5)
+BETWEEN_QUIET_SIGNS: Final = timedelta(seconds=30)
+"""The time between two signs of resyncs that found nothing."""
 TELL_TIMEOUT: Final = timedelta(seconds=5)
 TASK_TIMEOUT: Final = timedelta(seconds=2)
 """After the death of a control worker another takes up the workflow this soon."""
@@ -156,6 +158,7 @@ class Attendance:
         By the first sign workloads show again what they take to be so: it waits until that was looked at.
         """
         told: ResyncReport | None = None
+        told_at = 0.0
         started_at, began = activity.info().started_time, time.monotonic()
         while True:
             # By the server's clock: an edge host's own may be years off after a reboot.
@@ -166,10 +169,10 @@ class Attendance:
             if (
                 latest is not None
                 and latest not in (self._outdated, told)
-                and (told is None or _is_news(latest))
+                and (told is None or _is_news(latest, since=time.monotonic() - told_at))
                 and await self._sign(latest)
             ):
-                told = latest
+                told, told_at = latest, time.monotonic()
             await _first_of(shutdown, superseded.wait(), news.wait(), within=BEAT)
             if superseded.is_set():
                 return "a newer order took its place"
@@ -203,8 +206,11 @@ class Attendance:
             ) from None
 
 
-def _is_news(report: ResyncReport) -> bool:
-    return bool(report.differences or report.orphans) or report.reason is not ResyncReason.PERIODIC
+def _is_news(report: ResyncReport, *, since: float) -> bool:
+    """Whether it is worth a signal. What found nothing is in the heartbeat as well, and a link may break every few seconds."""
+    if report.differences or report.orphans:
+        return True
+    return report.reason is not ResyncReason.PERIODIC and since >= BETWEEN_QUIET_SIGNS.total_seconds()
 
 
 async def _first_of(running: asyncio.Task[None], *begun: Coroutine[Any, Any, Any], within: timedelta) -> None:

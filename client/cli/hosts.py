@@ -132,7 +132,7 @@ def summary(report: ResyncReport) -> str:
     """A resync in one line."""
     seen = f"{_count(report.containers, 'container')} and {_count(report.workloads, 'workload')} in {_seconds(report.took)}"
     found = difference_count(report) if report.differences else "nothing differed"
-    orphans = f", removed {_count(report.orphans, 'orphan')}" if report.orphans else ""
+    orphans = f", {_count(report.orphans, 'orphan')} to be removed" if report.orphans else ""
     strangers = f", left {_count(report.strangers, 'container')} of another server alone" if report.strangers else ""
     return f"{seen}: {found}{orphans}{strangers}"
 

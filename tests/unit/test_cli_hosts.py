@@ -134,7 +134,7 @@ def test_what_to_do_about_a_lost_host_is_said() -> None:
 def test_a_resync_tells_what_it_found_and_did() -> None:
     assert hosts.resynced("edge-1", TELLING, Format.TABLE) == (
         """\
-edge-1: 12 containers and 12 workloads in 0.21 s: 5 differences, removed 1 orphan, left 2 containers of another server alone
+edge-1: 12 containers and 12 workloads in 0.21 s: 5 differences, 1 orphan to be removed, left 2 containers of another server alone
   web       the container is missing: told its workload
   database  it runs: told its workload
   and 3 more"""
