@@ -289,7 +289,8 @@ class Supervision:
         if belief is None or self._fence.is_busy(event.workload):
             return
         is_believed = event.container_id == belief.container_id
-        if event.kind in (_NEWS_OF_THE_BELIEVED if is_believed else _NEWS_OF_OTHERS):
+        # What is being checked may be believed otherwise in a moment.
+        if event.workload in self._checks or event.kind in (_NEWS_OF_THE_BELIEVED if is_believed else _NEWS_OF_OTHERS):
             self._check_soon(event.workload)
 
     def _died(self, workload: str, container_id: str) -> None:
