@@ -65,6 +65,8 @@ def advice(status: WorkloadStatus) -> str:
             return f"{hint}then apply a newer manifest, or perdure retry {label}"
         case Substate.PULL_BACKOFF | Substate.START_BACKOFF | Substate.STOP_BACKOFF:
             return f"{hint}perdure retry {label} saves the wait"
+        case Substate.RESTART_BACKOFF if status.live is not None:
+            return f"its healthcheck fails, and it is restarted for that; perdure retry {label} saves the wait"
         case Substate.RESTART_BACKOFF:
             return f"the container's own log tells why it ended; perdure retry {label} saves the wait"
         case Substate.EXITED:

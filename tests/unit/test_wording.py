@@ -81,6 +81,15 @@ def test_a_sign_stands_only_where_somebody_may_have_to_look(state: State, substa
     assert bool(wording.sign(status(state, substate, last_error=ERROR))) is not is_fine
 
 
+def test_a_restart_for_illness_does_not_send_to_the_log_of_an_end() -> None:
+    """The container still runs while it waits for that."""
+    up = {"generation": 2, "container_id": "c" * 64}
+    ill = wording.advice(status(State.PENDING, Substate.RESTART_BACKOFF, live=up))
+    ended = wording.advice(status(State.PENDING, Substate.RESTART_BACKOFF))
+    assert "healthcheck" in ill
+    assert "log tells why it ended" in ended
+
+
 def test_what_waits_for_others_says_for_whom() -> None:
     """Once that is known, also on its first page; all of them in the details, in words that no typography changes."""
     unmet = ("edge-1/db is Pending/Pulling, wanted: running", "edge-2/cache does not exist yet, wanted: healthy")
