@@ -137,7 +137,7 @@ async def test_an_outage_goes_over_into_the_next_run_without_an_extra_try(
     async def second_run() -> bool:
         return await fleet.runs("flapping") >= 3
 
-    await eventually_async(second_run, within=60, what="the outage goes over two runs")
+    await eventually_async(second_run, within=120, what="the outage goes over two runs")
     status = await fleet.until("flapping", "Pending/PullBackoff")
     assert status.attempt in (len(tries), len(tries) - 1)
     assert status.last_error is not None
