@@ -23,6 +23,7 @@ from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
+from activities.background import beside
 from activities.engine import EngineFault
 from activities.supervision import Supervision
 from perdure.model.host import HostSign, ResyncReason, ResyncReport, WorkerInfo
@@ -72,12 +73,8 @@ class Attendance:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Tell of the worker in the background: work waits for no answer."""
-        task = asyncio.create_task(self._announce())
-        try:
+        async with beside(self._announce()):
             yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
     # ---- that there is a worker ----
 

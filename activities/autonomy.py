@@ -22,6 +22,7 @@ from typing import Final
 from pydantic import ValidationError
 from temporalio.service import RPCError
 
+from activities.background import outliving_own_faults
 from activities.engine import Engine, EngineFault, Managed
 from activities.fence import Fence
 from activities.ledger import Ledger, LocalRuns
@@ -143,12 +144,8 @@ class Autonomy:
                 continue
             logger.warning("temporal is away: this host acts alone", extra={"host": self._host})
             while not await self._is_back_within(LOOK_EVERY):
-                try:
+                with outliving_own_faults("the host is looked at again", host=self._host):
                     await self._look()
-                except Exception:
-                    logger.exception(
-                        "a fault of Perdure itself: the host is looked at again", extra={"host": self._host}
-                    )
             self._troubles.clear()
             self._complaints.clear()
             logger.info("temporal is back: this host acts alone no more", extra={"host": self._host})
@@ -163,14 +160,16 @@ class Autonomy:
         await self._ask_now.wait()
         while True:
             if self._resting is not None and self.contact.is_there:
-                try:
-                    self._ledger.rest(await self._resting())
-                except RPCError as error:
-                    logger.info("temporal could not be asked what rests", extra={"cause": str(error)})
-                    self.contact.note_error(error)
-                except Exception:
-                    logger.exception("a fault of Perdure itself: what rests is asked again", extra={"host": self._host})
+                with outliving_own_faults("what rests is asked again", host=self._host):
+                    await self._ask(self._resting)
             await asyncio.sleep(ASK_EVERY.total_seconds())
+
+    async def _ask(self, resting: Resting) -> None:
+        try:
+            self._ledger.rest(await resting())
+        except RPCError as error:
+            logger.info("temporal could not be asked what rests", extra={"cause": str(error)})
+            self.contact.note_error(error)
 
     # ---- alone ----
 

@@ -19,6 +19,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+from activities.background import outliving_own_faults
 from activities.engine import Engine, EngineFault, Managed, Probe
 from activities.telling import Told
 from perdure.model.observation import ContainerState, Health, Observation
@@ -131,13 +132,9 @@ class HealthChecks:
     async def _keep_watching(self, watched: _Watched) -> None:
         """Whatever goes wrong is begun anew: nobody would notice that one container is checked no more."""
         while True:
-            try:
+            with outliving_own_faults("checks are begun anew", workload=watched.workload):
                 return await self._watch(watched)
-            except Exception:
-                logger.exception(
-                    "a fault of Perdure itself: checks are begun anew", extra={"workload": watched.workload}
-                )
-                await asyncio.sleep(TROUBLE_WAIT.total_seconds())
+            await asyncio.sleep(TROUBLE_WAIT.total_seconds())
 
     async def _watch(self, watched: _Watched) -> None:
         check = await self._check_of(watched)
@@ -188,13 +185,13 @@ class HealthChecks:
     async def _run(self, watched: _Watched, check: Healthcheck) -> None:
         """Run the check once, and tell what follows from it."""
         ran_for = _since(watched.started_at)
-        try:
-            probe = await self._probe(watched.container_id)
-        except EngineFault as fault:
-            self._complain(watched, str(fault))
-            return
-        except Exception:
-            logger.exception("a fault of Perdure itself: health was not checked", extra={"workload": watched.workload})
+        probe = None
+        with outliving_own_faults("health is checked again", workload=watched.workload):
+            try:
+                probe = await self._probe(watched.container_id)
+            except EngineFault as fault:
+                self._complain(watched, str(fault))
+        if probe is None:
             return
         watched.complaint = ""
         watched.held = judged(watched.held, check, succeeded=probe.healthy, ran_for=ran_for)
@@ -218,11 +215,9 @@ class HealthChecks:
     async def _read_again_and_again(self) -> None:
         while True:
             await asyncio.sleep(LOOK_EVERY.total_seconds())
-            try:
+            with outliving_own_faults("health is read again", host=self._host):
                 if any(watched.has_check is not False for watched in self._watched.values()):
                     await self._read()
-            except Exception:
-                logger.exception("a fault of Perdure itself: health is read again", extra={"host": self._host})
 
     async def _read(self) -> None:
         """Tell what the engine has found."""

@@ -22,6 +22,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from activities.autonomy import Autonomy
+from activities.background import outliving_own_faults
 from activities.beliefs import Belief, Beliefs, Companion
 from activities.deaths import Deaths
 from activities.engine import Engine, EngineFault, Event, EventKind
@@ -194,25 +195,28 @@ class Supervision:
 
     async def _watch(self) -> None:
         while True:
-            reason = self._due()
-            try:
-                if not self._contact.is_there:
-                    await self._knock()
-                elif reason is not None:
-                    await self.resync(reason)
-                else:
-                    await self._compare()
-            except (EngineFault, RPCError) as error:
-                self._failed(error, reason or ResyncReason.RECONNECT)
-                wait = TROUBLE_WAIT
-            except Exception:
-                logger.exception("a fault of Perdure itself: the host is looked at again", extra={"host": self._host})
-                wait = TROUBLE_WAIT
-            else:
-                wait = self._pause()
+            wait = TROUBLE_WAIT
+            with outliving_own_faults("the host is looked at again", host=self._host):
+                if await self._look():
+                    wait = self._pause()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), wait.total_seconds())
             self._wake.clear()
+
+    async def _look(self) -> bool:
+        """Do what is due; answers whether Podman and Temporal let it be done."""
+        reason = self._due()
+        try:
+            if not self._contact.is_there:
+                await self._knock()
+            elif reason is not None:
+                await self.resync(reason)
+            else:
+                await self._compare()
+        except (EngineFault, RPCError) as error:
+            self._failed(error, reason or ResyncReason.RECONNECT)
+            return False
+        return True
 
     def _due(self) -> ResyncReason | None:
         """Why a full resync is due now, if it is."""
@@ -263,15 +267,8 @@ class Supervision:
         while True:
             began = time.monotonic()
             self._events_flow = True
-            try:
-                async for event in self._engine.events(self._client.namespace, self._host):
-                    self._hint(event)
-            except EngineFault as error:
-                logger.warning("podman's events are not followed", extra={"host": self._host, "cause": str(error)})
-            except Exception:
-                logger.exception(
-                    "a fault of Perdure itself: podman's events are followed anew", extra={"host": self._host}
-                )
+            with outliving_own_faults("podman's events are followed anew", host=self._host):
+                await self._take_hints()
             self._events_flow = False
             if time.monotonic() - began >= LASTED.total_seconds():
                 wait = TROUBLE_WAIT
@@ -280,6 +277,13 @@ class Supervision:
                 wait = min(2 * wait, LONGEST_EVENTS_WAIT)
                 self._wake.set()
             await asyncio.sleep(wait.total_seconds())
+
+    async def _take_hints(self) -> None:
+        try:
+            async for event in self._engine.events(self._client.namespace, self._host):
+                self._hint(event)
+        except EngineFault as error:
+            logger.warning("podman's events are not followed", extra={"host": self._host, "cause": str(error)})
 
     def _hint(self, event: Event) -> None:
         """Look at a workload where an event tells something that is not our own doing, as far as can be told."""
@@ -324,9 +328,8 @@ class Supervision:
         return task
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
-        try:
-            await work
-        except (EngineFault, RPCError) as error:
-            logger.warning("a container could not be looked at", extra={"host": self._host, "cause": str(error)})
-        except Exception:
-            logger.exception("a fault of Perdure itself: a container was not looked at", extra={"host": self._host})
+        with outliving_own_faults("the next list makes up for it", host=self._host):
+            try:
+                await work
+            except (EngineFault, RPCError) as error:
+                logger.warning("a container could not be looked at", extra={"host": self._host, "cause": str(error)})

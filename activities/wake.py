@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Final
 
+from activities.background import outliving_own_faults
 from activities.breaker import Breaker, KnownOutage
 from activities.causes import Cause, cause_of
 from activities.engine import EngineFault
@@ -134,14 +135,10 @@ class Wake:
     async def _watch(self, outage: Outage) -> None:
         """Look and wake until nobody waits: then this task is cancelled."""
         while True:
-            try:
+            with outliving_own_faults("a cause is looked at again", of=str(outage.cause)):
                 await self._outages.look(outage)
                 if not outage.is_away:
                     await self._wake_all(outage)
-            except Exception:
-                logger.exception(
-                    "a fault of Perdure itself: a cause is looked at again", extra={"of": str(outage.cause)}
-                )
             await self._pause(outage)
             self._outages.forget_the_silent(outage.cause)
 

@@ -22,6 +22,7 @@ from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
+from activities.background import beside, outliving_own_faults
 from perdure.wire import names
 
 logger = logging.getLogger(__name__)
@@ -43,20 +44,17 @@ class Watchdog:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Look in the background."""
-        task = asyncio.create_task(self._run())
-        try:
+        async with beside(self._run()):
             yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(self._look_every.total_seconds())
-            try:
-                await self.look()
-            except RPCError as error:
-                logger.warning("stuck workflows could not be looked for", extra={"cause": str(error)})
+            with outliving_own_faults("stuck workflows are looked for again"):
+                try:
+                    await self.look()
+                except RPCError as error:
+                    logger.warning("stuck workflows could not be looked for", extra={"cause": str(error)})
 
     async def look(self) -> int:
         """Give every stuck workload and host a new run. Returns how many there were."""
