@@ -15,15 +15,12 @@ from temporalio.service import RPCError, RPCStatusCode
 from perdure.model.messages import RetryRequest
 from perdure.model.observation import Observation
 from perdure.wire import names
+from perdure.wire.failures import NO_ANSWER
 
 logger = logging.getLogger(__name__)
 
 TELL_LIMIT = timedelta(seconds=4)
 """Of one message with its tries. Left alone the SDK tries for ten seconds, and nobody acts for the workload meanwhile."""
-AWAY = frozenset(
-    {RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED, RPCStatusCode.UNKNOWN}
-)
-"""After these nobody knows whether the server took what was sent."""
 
 
 class Told(StrEnum):
@@ -64,7 +61,7 @@ class Contact:
 
     def note_error(self, error: RPCError) -> None:
         """Take note of a call that failed. A refusal is an answer too."""
-        self.note(error.status not in AWAY)
+        self.note(error.status not in NO_ANSWER)
 
     async def restored(self) -> None:
         """Return when it answers."""
@@ -105,8 +102,8 @@ class Teller:
             logger.warning(
                 "a workload could not be told", extra={"workload": workload, "signal": signal, "cause": str(error)}
             )
-            self._on_contact(error.status not in AWAY)
-            if error.status in AWAY:
+            self._on_contact(error.status not in NO_ANSWER)
+            if error.status in NO_ANSWER:
                 return Told.AWAY
             return Told.GONE if error.status is RPCStatusCode.NOT_FOUND else Told.REFUSED
         self._on_contact(True)

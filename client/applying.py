@@ -26,7 +26,7 @@ from client.presence import Attendance
 from client.statuses import unaccepted
 from perdure.model.messages import ApplyRequest, AttemptOutcome, Outcome
 from perdure.model.states import State, Substate
-from perdure.wire import names
+from perdure.wire import failures, names
 
 if TYPE_CHECKING:
     from perdure.model.manifest import Manifest, Target
@@ -48,10 +48,6 @@ _DETAILS: Final = """\
 **Current Details** are empty while no control worker runs: then look at **Memo**.
 """
 """Stands beside the current details in the Web UI. Nothing in it may change with a generation: it is written once."""
-_NO_ANSWER: Final = frozenset(
-    {RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED, RPCStatusCode.UNKNOWN}
-)
-"""After these nobody knows whether the server took what was sent."""
 
 
 class Progress(StrEnum):
@@ -248,7 +244,7 @@ class Applying:
 
     def _note_failed_send(self, wish: Wish, error: RPCError) -> None:
         self._server_failed.set()
-        if error.status in _NO_ANSWER:
+        if error.status in failures.NO_ANSWER:
             self._note(wish, Progress.UNCERTAIN, f"the server did not answer: {error.message}")
         else:
             self._note(wish, Progress.NOT_SENT, f"the server refused it: {error.message}")

@@ -1,14 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a fault travels: as the details of an ApplicationError whose type is the fault's kind."""
+"""How a fault travels, as the details of an ApplicationError of its kind; and after which calls nobody knows what was done."""
 
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Final
 
 from temporalio.exceptions import ActivityError, ApplicationError, ApplicationErrorCategory
 from temporalio.exceptions import TimeoutError as TemporalTimeoutError
+from temporalio.service import RPCStatusCode
 
 from perdure.model.faults import Fault, FaultClass
+
+NO_ANSWER: Final = frozenset(
+    {RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED, RPCStatusCode.UNKNOWN}
+)
+"""After these nobody knows whether the server took what was sent."""
 
 
 def pack(fault: Fault, attempt: int, next_retry_delay: timedelta | None = None) -> ApplicationError:
