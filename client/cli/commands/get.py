@@ -16,6 +16,8 @@ from client.cli.render import Format
 from perdure.model.states import State, Substate
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from client.api import Reconciler
     from client.listing import Filters
     from perdure.model.status import WorkloadStatus
@@ -111,9 +113,21 @@ def _gone(status: WorkloadStatus) -> WorkloadStatus:
 
 def _show(found: list[WorkloadStatus], output: Format, *, with_header: bool = True) -> None:
     lines = render.statuses(found, output, now=session.now(), width=console.width())
+    out_rows(lines, output, if_none="" if found else "no workloads", with_header=with_header)
+
+
+def out_rows(lines: list[Text], output: Format, *, if_none: str, with_header: bool) -> None:
+    """Print what was found; a table of nothing is a remark, and one that goes on has no second header.
+
+    Args:
+        lines: of the whole output.
+        output: its form.
+        if_none: the remark, where nothing was found.
+        with_header: whether this is the beginning of the table.
+    """
     if output in (Format.TABLE, Format.WIDE):
-        if not found and with_header:
-            console.note("no workloads")
+        if if_none and with_header:
+            console.note(if_none)
             return
         lines = lines if with_header else lines[1:]
     console.out_lines(lines)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from client.cli import console, hosts, session
-from client.cli.commands.get import get
+from client.cli.commands.get import get, out_rows
 from client.cli.exits import Exit
 from client.cli.render import Format
 from perdure.model.host import HostState
@@ -78,12 +78,7 @@ async def _watch(fleet: Reconciler, filters: HostFilters, output: Format) -> Exi
 
 def _show(found: Sequence[HostView], output: Format, *, with_header: bool = True) -> None:
     lines = hosts.hosts(found, output, now=session.now(), width=console.width())
-    if output in (Format.TABLE, Format.WIDE):
-        if not found and with_header:
-            console.note("no hosts")
-            return
-        lines = lines if with_header else lines[1:]
-    console.out_lines(lines)
+    out_rows(lines, output, if_none="" if found else "no hosts", with_header=with_header)
 
 
 def register(_: typer.Typer) -> None:
